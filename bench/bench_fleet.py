@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.harness import Report, Table, Target
 from evertick.executors.fleet.executor import FleetExecutor
-from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.executors.fleet.settings import Certificates, fleet_at
 from evertick.loop.effects import Launch
 from evertick.model.instant import MINUTE
 from evertick.model.job import Job
@@ -29,6 +29,7 @@ from evertick.model.report import Report as Said
 from evertick.model.report import RunFinished, RunStarted
 from evertick.model.run import RunKey
 from evertick.model.work import Command, Step, Work
+from evertick.settings.parts import FleetSettings
 
 MEMBERS = ("ex-a", "ex-b", "ex-c")
 NINE = 1_772_442_000_000_000
@@ -108,7 +109,7 @@ class _Bench:
         self._numbers = count()
         self._folder = folder
         certificates = Certificates.in_folder(folder / "hub" / "scheduler")
-        self._executor = FleetExecutor(folder / "node", FleetSettings(url, certificates, lease_us=MINUTE))
+        self._executor = FleetExecutor(folder / "node", fleet_at(url, certificates, FleetSettings(lease_us=MINUTE)))
         self._executor.open(self._hear)
         _until(lambda: sum(member.is_healthy for member in self._executor.members()) == len(members))
         # A cluster of its own: the fleet's takes no tasks.

@@ -13,13 +13,13 @@ from bench.harness import Report, Table, Target, in_words
 from evertick.loop.decide import decide
 from evertick.loop.effects import Commit
 from evertick.loop.messages import BatchCommitted, BucketsGained, DefinitionsResynced, Message
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, MINUTE, SECOND, from_text
 from evertick.model.job import Job
 from evertick.model.ledger import Snapshot
 from evertick.model.schedule import AtSpec, CronSpec
+from evertick.settings.parts import LoopSettings
 from evertick.stores import open_store
 
 NINE = from_text("2026-03-02T09:00:00Z")

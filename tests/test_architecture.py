@@ -27,8 +27,8 @@ errors
 model        errors
 settings     errors model
 planning     errors model
-routing      errors model
-loop         errors model planning routing
+routing      errors model settings
+loop         errors model settings planning routing
 mounts
 definitions  errors model settings planning mounts
 location     errors settings
@@ -37,12 +37,12 @@ stores       errors model location store mounts
 executor     errors model
 kinds        errors model executor
 hardening
-executors    errors model planning executor kinds routing hardening
+executors    errors model settings planning executor kinds routing hardening
 dispatch     errors model settings planning routing loop definitions store executor
 operations   errors model settings planning routing loop definitions store dispatch
 http_connection errors settings
 client       errors model operations http_connection
-wiring       errors model settings location routing loop executor executors kinds
+wiring       errors model settings location executor executors kinds
 node         errors model settings location loop store stores executor executors dispatch operations wiring
 service      errors model settings location loop definitions store stores executors dispatch wiring node
 once         errors model settings location loop dispatch executors wiring node service
@@ -92,6 +92,8 @@ MAY_NAME = {
 }
 
 CORE = {"model", "planning", "loop", "routing"}
+# The core is handed its settings; of their room it knows the declarations, and not how they are loaded.
+CORE_MAY_NAME = {"settings": "evertick.settings.parts."}
 
 # A list of what is pure, not of what is not: nobody can name every way to reach a clock.
 PURE = {
@@ -161,6 +163,8 @@ def violations(source: str, module: str, *, is_package: bool = False) -> Iterato
                 yield f"{where}: '{room}' may not import '{other}'; it may import {sorted(ALLOWED[room])}"
             elif other in CONCRETE_ROOMS - {room} and not f"{target}.".startswith(MAY_NAME.get(room, ())):
                 yield f"{where}: only 'service' may name {target}; take its contract instead"
+            elif room in CORE and other != room and not f"{target}.".startswith(CORE_MAY_NAME.get(other, "evertick.")):
+                yield f"{where}: the core takes only {CORE_MAY_NAME[other]} from '{other}'"
         elif room in CORE and target.partition(".")[0] not in PURE:
             yield f"{where}: the core is pure and {target} is not known to be; hand its answer in as a value"
     if room in CORE:
@@ -318,6 +322,7 @@ BROKEN = {
     "a concrete executor": ("operations", "import evertick.executors.local"),
     "the simulator on a disk": ("testing.sim", "import evertick.stores.sql.sqlite"),
     "the simulator on a disk, by its folder": ("testing.sim", "from evertick.stores.sql import sqlite"),
+    "the loop loading its settings": ("loop.state", "from evertick.settings import Settings"),
     "a clock": ("model.run", "import time"),
     "a clock, by name": ("model.run", "from time import monotonic"),
     "an event loop": ("loop.ring", "import asyncio"),

@@ -18,7 +18,7 @@ SOURCES = [
 EXAMPLES = {
     "A policy": r"skip_if_successful|skipIfSuccessful",
     "A store": r"\bMysqlStore\b|\bMYSQL\b",
-    "An executor": r"KubernetesExecutor|KubernetesPart|^KUBERNETES = |model\.routing import .*\bKUBERNETES\b",
+    "An executor": r"KubernetesExecutor|class KubernetesSettings|^KUBERNETES = |model\.routing import .*\bKUBERNETES\b",
     "A kind of step": r"\bHttpCall\b",
     "A command": r"commands\.verify\b",
 }

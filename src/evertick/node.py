@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -41,7 +41,7 @@ from evertick.settings import Settings
 from evertick.store import Ledger, NextRunFiles, Store
 from evertick.stores import open_store
 from evertick.stores.lock import HEARTBEAT_US, FolderLock
-from evertick.wiring import Executors, loop_settings
+from evertick.wiring import Executors
 
 log = logging.getLogger("evertick")
 
@@ -97,7 +97,7 @@ class Node:
             _require_longer_lease(settings)
         self._observe = observe
         self.incarnation = secrets.token_hex(4)
-        self.state = State(loop_settings(settings), name, self.incarnation, self._clock.now())
+        self.state = State(replace(settings.loop, queues=settings.queues), name, self.incarnation, self._clock.now())
         self.inbox = Inbox()
         self.observers = Observers(
             self.state,

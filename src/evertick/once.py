@@ -14,7 +14,6 @@ from pathlib import Path
 from evertick.dispatch.clock import SystemClock
 from evertick.executors.local import LocalExecutor
 from evertick.executors.logs import Logs
-from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.location import MEMORY, Location
 from evertick.loop.effects import Commit, Effect, Record
 from evertick.loop.messages import CancelRun, Message, TriggerJob
@@ -26,6 +25,7 @@ from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.node import Definitions, Node
 from evertick.service import build_node
 from evertick.settings import Settings
+from evertick.settings.parts import KeeperSettings, LocalSettings
 from evertick.wiring import Executors
 
 NODE = "run"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from evertick.cli.overview import tables_of
 from evertick.cli.tables import plain_table
 from evertick.loop.messages import StepsSeen
-from evertick.loop.settings import LoopSettings
 from evertick.model.chain import After
 from evertick.model.instant import MINUTE
 from evertick.model.run import RunKey
@@ -15,6 +14,7 @@ from evertick.model.steps import StepRecord, steps_text
 from evertick.model.work import Command, Step, Work
 from evertick.operations.context import folder_of
 from evertick.operations.local import LocalOperations
+from evertick.settings.parts import LoopSettings
 from tests.loop.harness import Act, at, job, world
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evertick.loop.settings import LoopSettings
 from evertick.model.instant import MINUTE, SECOND, Instant, from_text
 from evertick.model.job import Job
 from evertick.model.ledger import Request
@@ -17,6 +16,7 @@ from evertick.model.policy import Backoff, Missed, Overlap, OverlapKind, Policy,
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from evertick.operations.requests import pause_request, resume_request, trigger_request
+from evertick.settings.parts import LoopSettings
 from tests.disk_executor import Act
 
 NINE = from_text("2026-03-02T09:00:00Z")
@@ -39,9 +39,9 @@ LIVES = (Life(clock("0:01"), clock("6:20")), Life(clock("18:03"), clock("22:20")
 """The second begins with nothing of `flaky` due soon: that would take the place of what was missed."""
 SETTINGS = LoopSettings(
     preread_us=MINUTE,
-    loop_interval_us=MINUTE,
-    flush_interval_us=5 * MINUTE,
-    grace_us=2 * MINUTE,
+    interval_us=MINUTE,
+    flush_us=5 * MINUTE,
+    keep_us=2 * MINUTE,
     stall_us=10 * MINUTE,
 )
 

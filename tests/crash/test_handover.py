@@ -24,7 +24,6 @@ from evertick.loop.messages import (
     RunFinished,
     RunStarted,
 )
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import HOUR, MINUTE, from_text
@@ -33,6 +32,7 @@ from evertick.model.ledger import JobRecord, RequestKind, Snapshot
 from evertick.model.lifecycle import LAUNCHING, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import EverySpec
+from evertick.settings.parts import LoopSettings
 
 NINE = from_text("2026-03-02T09:00:00Z")
 JOB = Job("report", schedules=(EverySpec(MINUTE),))

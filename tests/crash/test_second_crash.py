@@ -7,7 +7,6 @@ import pytest
 from evertick.loop.decide import decide
 from evertick.loop.effects import Launch, Reconcile
 from evertick.loop.messages import BucketsGained, DefinitionsResynced, NodesSeen, RunUnknown
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import MINUTE, from_text
@@ -17,6 +16,7 @@ from evertick.model.lifecycle import PLANNED, WAITING, RunState, Trigger
 from evertick.model.policy import Overlap, OverlapKind, Policy
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import EverySpec
+from evertick.settings.parts import LoopSettings
 
 NINE = from_text("2026-03-02T09:00:00Z")
 NOW = NINE + 1

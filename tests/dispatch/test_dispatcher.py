@@ -24,7 +24,6 @@ from evertick.loop.messages import (
     Shutdown,
     TimePassed,
 )
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, SECOND
@@ -35,6 +34,7 @@ from evertick.model.member import Member
 from evertick.model.report import Report
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import EverySpec
+from evertick.settings.parts import LoopSettings
 from evertick.stores.memory import MemoryStore
 
 

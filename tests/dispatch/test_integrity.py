@@ -11,9 +11,9 @@ from evertick.dispatch.integrity import IntegrityCheck
 from evertick.dispatch.notify.config import NotifyConfig
 from evertick.dispatch.observers import DAMAGED, Observers
 from evertick.errors import StoreUnavailable
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.notify import Slack
+from evertick.settings.parts import LoopSettings
 from evertick.stores.sql.sqlite import SqliteStore
 from tests.stores.test_sqlite import filled, flip_an_index
 

@@ -12,10 +12,10 @@ from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.messages import BucketsGained, BucketsLost, LeaseRenewed, NodesSeen
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
-from evertick.settings.parts import LoopPart
+from evertick.settings.parts import LoopSettings
 from evertick.stores.memory import MemoryStore
 
-LEASE_US = LoopPart().lease_us
+LEASE_US = LoopSettings().lease_us
 
 
 class Time:

@@ -13,7 +13,6 @@ from typing import TypeVar
 from evertick.executors.keeper.procfs import is_alive
 from evertick.executors.local import LocalExecutor
 from evertick.executors.logs import Logs
-from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.loop.effects import Launch
 from evertick.loop.messages import RunUnknown
 from evertick.model.instant import SECOND
@@ -23,9 +22,10 @@ from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, R
 from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, read_steps
 from evertick.model.work import Command, Kind, Script, Step, Work
+from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import NINE, PATIENCE_SECONDS, Reports
 
-SOON = LocalSettings(keeper=KeeperSettings(grace_us=SECOND // 4, idle_us=2 * SECOND))
+SOON = LocalSettings(keeper=KeeperSettings(kill_after_us=SECOND // 4, idle_us=2 * SECOND))
 """A short grace, so that what ignores the polite end is not waited for long."""
 
 OfAttempt = TypeVar("OfAttempt", RunStarted, RunFinished, RunLost, RunUnknown, LaunchRefused)

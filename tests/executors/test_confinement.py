@@ -19,11 +19,11 @@ from evertick.executors.keeper.process import NO_SANDBOX
 from evertick.executors.keeper.procfs import is_alive
 from evertick.executors.keeper.sandbox import Confinement, bwrap_words, systemd_words
 from evertick.executors.keeper.spawn import Limits
-from evertick.executors.settings import KeeperSettings
 from evertick.kinds import Program, StepError
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.work import Condition, ConditionKind, Param, PythonCall, Sandbox, SandboxKind, Secret
+from evertick.settings.parts import KeeperSettings
 from tests.executors.contract import KEY
 from tests.executors.running import SOON, Place, argv, job_of, kill, launch, of_kind, script, sh, until, written
 
@@ -224,7 +224,7 @@ class TestBwrap:
         assert place.log() == b"$(id); `id` --bind / / %n"
 
     def test_the_program_ends_by_itself_within_its_grace_and_what_it_says_is_kept(self, place):
-        executor = place.open(replace(SOON, keeper=KeeperSettings(grace_us=30 * SECOND, idle_us=2 * SECOND)))
+        executor = place.open(replace(SOON, keeper=KeeperSettings(kill_after_us=30 * SECOND, idle_us=2 * SECOND)))
         text = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
         executor.launch(launch(job_of(sh(text), **CONFINED)))
         until(lambda: b"ready" in place.log(), "the program to run")
@@ -262,7 +262,7 @@ class TestBwrap:
         assert marked(str(folder).encode()) == []
 
     def test_limits_hold_inside_of_it(self, place):
-        place.open(replace(SOON, keeper=KeeperSettings(files_max=64, grace_us=SECOND // 4, idle_us=2 * SECOND)))
+        place.open(replace(SOON, keeper=KeeperSettings(files=64, kill_after_us=SECOND // 4, idle_us=2 * SECOND)))
         place.run(job_of(sh("ulimit -n"), **CONFINED))
         assert place.log() == b"64\n"
 

@@ -15,10 +15,10 @@ from evertick.executors import keeper_client, keeper_process, protocol
 from evertick.executors.keeper.procfs import boottime_us, is_alive
 from evertick.executors.keeper_client import Liveness
 from evertick.executors.keeper_process import KeeperProcess, probe_keepers
-from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import RunFinished, RunLost
+from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY, PATIENCE_SECONDS
 from tests.executors.running import SOON, job_of, key_of, launch, sh, until, written
 

@@ -12,7 +12,7 @@ import pytest
 
 from evertick.executors import protocol
 from evertick.executors.keeper_client import KeeperClient
-from evertick.executors.settings import KeeperSettings
+from evertick.settings.parts import KeeperSettings
 from tests.executors.contract import PATIENCE_SECONDS
 
 SENDERS, LINES = 4, 12

@@ -14,12 +14,12 @@ import pytest
 from evertick.executors.keeper.lease import read_lease
 from evertick.executors.keeper.procfs import boot_id, boottime_us, is_alive, is_same_process, stat_of
 from evertick.executors.keeper.recovery import RESTARTED, UNKNOWN_EXIT, VANISHED
-from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.loss import LossReason
 from evertick.model.report import LaunchRefused, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
+from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY, NINE
 from tests.executors.running import SOON, argv, job_of, key_of, kill, launch, sh, until, written
 

@@ -14,7 +14,6 @@ import pytest
 from evertick.errors import SettingsError
 from evertick.executors import protocol
 from evertick.executors.keeper.procfs import is_alive
-from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.loop.effects import Launch
 from evertick.model.instant import SECOND, to_text
 from evertick.model.job import Job
@@ -23,7 +22,7 @@ from evertick.model.policy import Backoff, Retry
 from evertick.model.report import LaunchRefused, RunFinished, RunStarted, RunUnknown
 from evertick.model.run import RunKey
 from evertick.model.work import Condition, ConditionKind, ContinueOn, Handlers, Param, Repeat, Secret, Work
-from evertick.routing.lanes import LaneSettings
+from evertick.settings.parts import KeeperSettings, LaneSettings, LocalSettings
 from tests.executors.contract import KEY, NINE, ExecutorContract, Reports
 from tests.executors.running import SOON, Place, argv, job_of, key_of, launch, sh, until, written
 
@@ -173,8 +172,7 @@ def test_a_run_of_the_same_name_in_another_folder_is_left_alone(place, tmp_path)
 
 
 def test_stopping_before_the_start_prevents_it(place, tmp_path):
-    settings = LocalSettings(lanes=LaneSettings(fast_size=1), keeper=SOON.keeper)
-    executor = place.open(settings)
+    executor = place.open(lanes=LaneSettings(fast=1))
     (tmp_path / "gate").touch()
     waits = Condition(ConditionKind.COMMAND, f"while [ -e {tmp_path}/gate ]; do sleep 0.01; done")
     executor.launch(launch(job_of(argv("true"), preconditions=(waits,)), key_of(0)))
@@ -269,7 +267,7 @@ def test_a_process_has_a_session_of_its_own_no_input_a_narrow_mask_and_no_stray_
 
 
 def test_a_memory_and_a_file_limit_hold(place):
-    limits = KeeperSettings(memory_max_bytes=300 * 1024 * 1024, files_max=17)
+    limits = KeeperSettings(memory_bytes=300 * 1024 * 1024, files=17)
     place.open(LocalSettings(keeper=limits))
     # The limits are set just after the start.
     place.run(job_of(sh("sleep 0.2; ulimit -v; ulimit -n")))
@@ -603,7 +601,7 @@ def test_output_that_no_variable_can_hold_fails_the_step(place, text, reason):
 
 def test_many_slow_jobs_do_not_keep_a_fast_one_from_starting(place, tmp_path):
     """They hang in their conditions, all at once and for the first time, until the fast one has run."""
-    executor = place.open(LocalSettings(lanes=LaneSettings(fast_size=10, slow_size=5), keeper=SOON.keeper))
+    executor = place.open(lanes=LaneSettings(fast=10, slow=5))
     fast = job_of(sh("true"), id="fast")
     place.run(fast)
     hangs = Condition(ConditionKind.COMMAND, f"until [ -e {tmp_path}/go ]; do sleep 0.2; done")
@@ -618,8 +616,8 @@ def test_many_slow_jobs_do_not_keep_a_fast_one_from_starting(place, tmp_path):
 
 
 def test_a_full_lane_refuses_and_drops_nothing(place, tmp_path):
-    lanes = LaneSettings(fast_size=1, fast_queue=1)
-    executor = place.open(LocalSettings(lanes=lanes, keeper=SOON.keeper))
+    lanes = LaneSettings(fast=1, fast_queue=1)
+    executor = place.open(lanes=lanes)
     (tmp_path / "gate").touch()
     waits = Condition(ConditionKind.COMMAND, f"while [ -e {tmp_path}/gate ]; do sleep 0.01; done")
     for number in range(3):
@@ -634,8 +632,8 @@ def test_a_full_lane_refuses_and_drops_nothing(place, tmp_path):
 @pytest.mark.slow
 def test_jobs_that_are_slow_to_start_do_not_hold_a_fast_one_up(place, tmp_path):
     """They fill the fast lane before anybody can know that they are slow, and have to give their places up."""
-    lanes = LaneSettings(fast_size=10, slow_us=SECOND // 5)
-    executor = place.open(LocalSettings(lanes=lanes, keeper=SOON.keeper))
+    lanes = LaneSettings(fast=10, slow_after_us=SECOND // 5)
+    executor = place.open(lanes=lanes)
     (tmp_path / "gate").touch()
     waits = Condition(ConditionKind.COMMAND, f"while [ -e {tmp_path}/gate ]; do sleep 0.1; done")
     for number in range(40):

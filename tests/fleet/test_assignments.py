@@ -18,7 +18,7 @@ from evertick.executors.fleet.log_sync import LogCopies
 from evertick.executors.fleet.member import MemberPlugin
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.relay import Relay
-from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.fleet.settings import fleet_at
 from evertick.executors.fleet.task import NotEnded, PartEnd, merge_ends, report_of
 from evertick.executors.logs import Logs
 from evertick.executors.protocol import LaunchMessage, shard_key, split_key, split_run_id
@@ -38,6 +38,7 @@ from evertick.model.report import (
 )
 from evertick.model.run import RunKey
 from evertick.routing.placement import parse_placement
+from evertick.settings.parts import FleetSettings
 from tests.executors.contract import NINE
 
 KEY = RunKey("report", NINE)
@@ -663,7 +664,7 @@ def test_without_dask_it_says_what_to_install(monkeypatch, tmp_path):
 
     monkeypatch.setattr(settings, "find_spec", lambda _: None)
     with pytest.raises(SettingsError, match=r"pip install 'evertick\[fleet\]'"):
-        FleetExecutor(tmp_path, FleetSettings("tcp://127.0.0.1:1"))
+        FleetExecutor(tmp_path, fleet_at("tcp://127.0.0.1:1", None))
 
 
 @pytest.mark.parametrize(("slots", "cards"), [pytest.param(1, 1, id="full"), pytest.param(2, 0, id="not full")])

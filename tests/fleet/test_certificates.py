@@ -18,7 +18,7 @@ from evertick.errors import ExecutorUnavailable
 from evertick.executors.fleet.authority import Authority
 from evertick.executors.fleet.control import Control
 from evertick.executors.fleet.identity import Role
-from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.executors.fleet.settings import Certificates, fleet_at
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.intruder import Intruder, call
@@ -110,7 +110,7 @@ class TestMemberGoneBad:
 
     def test_it_cannot_take_the_place_of_the_hub(self, secure, tmp_path):
         with Squatter(certs_of(secure, "ex-a")) as squatter:
-            settings = FleetSettings(squatter.url, Certificates.in_folder(secure.scheduler_certs))
+            settings = fleet_at(squatter.url, Certificates.in_folder(secure.scheduler_certs))
             with pytest.raises(ExecutorUnavailable, match="not the hub's"):
                 asyncio.run(Control.open(settings))
             other = Yard(tmp_path)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from evertick.executors.fleet.admin import remove
-from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.fleet.settings import fleet_at
 from evertick.executors.keeper.procfs import is_alive
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import AttemptQuestion, AttemptSeen, RunFinished, RunLost, RunStarted
@@ -94,7 +94,7 @@ def test_a_member_whose_machine_died_loses_its_attempt(yard, reports, trace):
     shutil.rmtree(yard.folder / "ex-a")
     assert yard.logs().read_log(trace.key, 1, "main").data == b"here\n"
     # Its name was bound to that folder. When it is back, what it says of that attempt counts no more.
-    remove(FleetSettings(yard.url, yard.certificates), "ex-a", by_force=True)
+    remove(fleet_at(yard.url, yard.certificates), "ex-a", by_force=True)
     yard.join("ex-a", lease_us=SHORT_US)
     yard.wait_until_ready(executor, "ex-a")
     after = launch(job_of(sh("true"), id="after"))._replace(executor="fleet:ex-a")

@@ -16,7 +16,7 @@ import pytest
 from evertick.errors import MemberUnavailable, MemberUnavailableReason
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.member_logs import MemberLogs, answer_about_logs
-from evertick.executors.fleet.settings import LEASE_US, FleetSettings
+from evertick.executors.fleet.settings import LEASE_US, fleet_at
 from evertick.executors.logs import Logs
 from evertick.executors.paths import file_name, run_folder
 from evertick.model.lifecycle import LOST, RUNNING, SUCCEEDED, Trigger
@@ -195,14 +195,14 @@ def test_a_log_whose_copy_was_cut_off_is_read_from_its_member(yard, reports, tmp
         trace.let_go()
         wait_for(lambda: trace.times() == (1, 1), "it to end unheard")
         executor.close()  # that scheduler never comes back
-        key, logs = trace.key, RunLogs(yard.logs(), "node", members=MemberLogs(lambda: FleetSettings(yard.url), 60))
+        key, logs = trace.key, RunLogs(yard.logs(), "node", members=MemberLogs(lambda: fleet_at(yard.url, None), 60))
         ended = row(key=key)
         kept = wait_for(lambda: Logs(yard.folder / "ex-a").read_log(key, 1, "main").data, "the log of the member")
         assert logs.read(ended, 1, "main", 0, 1 << 20)[:2] == (kept, len(kept))
         member.kill()
 
         def away():
-            found = RunLogs(yard.logs(), "node", members=MemberLogs(lambda: FleetSettings(yard.url), 60)).find(ended)
+            found = RunLogs(yard.logs(), "node", members=MemberLogs(lambda: fleet_at(yard.url, None), 60)).find(ended)
             return found.absent and found.absent[0].cause == "away" and found.absent[0]
 
         absent = wait_for(away, "the hub to miss it")
@@ -216,7 +216,7 @@ def test_a_log_whose_copy_was_cut_off_is_read_from_its_member(yard, reports, tmp
 def test_only_who_asked_hears_the_answer_and_an_older_hub_or_member_is_not_waited_for(yard):
     yard.join("ex-a")
     yard.wait_for_all()
-    settings = FleetSettings(yard.url)
+    settings = fleet_at(yard.url, None)
     logs = MemberLogs(lambda: settings, 60)
     heard: list[bool] = []
     threads = [threading.Thread(target=lambda: heard.append(not logs.list_logs("ex-a", KEY, 1))) for _ in range(12)]

@@ -18,13 +18,14 @@ from evertick.cli.doctor_checks.scheduler import check_fleet
 from evertick.dispatch.notify.member_watch import is_missing_member
 from evertick.errors import SettingsError
 from evertick.executors.fleet.executor import FleetExecutor
-from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.executors.fleet.settings import Certificates, fleet_at
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.report import AttemptQuestion, LaunchRefused, RunFinished, RunStarted, RunUnknown
 from evertick.model.routing import Routing
 from evertick.model.work import Secret
 from evertick.settings import Settings
+from evertick.settings.parts import FleetSettings
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.yard import ROOT, Heard, Process, Yard, end_family, wait_for
 from tests.ports import free_port
@@ -118,7 +119,7 @@ def test_a_long_log_comes_whole(crowd, executor, reports):
 def test_a_secret_of_the_scheduler_reaches_the_member_and_is_masked(crowd, reports):
     from evertick.executors.fleet.executor import FleetExecutor
 
-    executor = FleetExecutor(crowd.folder / "secretive", FleetSettings(crowd.url), environ={"TOKEN": "pssst-12345"})
+    executor = FleetExecutor(crowd.folder / "secretive", fleet_at(crowd.url, None), environ={"TOKEN": "pssst-12345"})
     executor.open(reports)
     crowd.wait_until_ready(executor, "ex-a")
     order = given("test $MINE = pssst-12345 && echo it is $MINE", "fleet:ex-a", env=(("MINE", Secret("env", "TOKEN")),))
@@ -454,7 +455,7 @@ def test_what_is_no_fleet_is_told_from_one(stranger):
 
 
 def test_a_fleet_is_looked_for_again_where_something_else_answers(stranger, tmp_path):
-    executor = FleetExecutor(tmp_path, FleetSettings(stranger.url))
+    executor = FleetExecutor(tmp_path, fleet_at(stranger.url, None))
     executor.open(Heard())
     try:
         wait_for(lambda: stranger.visits >= 3, "it to come again")
@@ -488,7 +489,7 @@ def test_a_cluster_of_somebody_else_is_told_from_a_fleet():
 )
 def test_an_address_that_is_not_safe_is_refused(url, has_certificates, reason):
     with pytest.raises(SettingsError, match=reason):
-        FleetSettings(url, Certificates("ca", "cert", "key") if has_certificates else None)
+        fleet_at(url, Certificates("ca", "cert", "key") if has_certificates else None)
 
 
 def test_a_stranger_that_speaks_nonsense_to_the_switchboard_harms_nobody(crowd, executor, reports):

@@ -27,12 +27,13 @@ from evertick.executors.fleet.hub_folder import place_in, provide
 from evertick.executors.fleet.identity import Role
 from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_renewal
-from evertick.executors.fleet.settings import CERT_FILE, NEXT_KEY_FILE, Certificates, FleetSettings
+from evertick.executors.fleet.settings import CERT_FILE, NEXT_KEY_FILE, Certificates, fleet_at
 from evertick.executors.fleet.silent_connections import AT_ONCE
 from evertick.loop.effects import Launch
 from evertick.loop.messages import LaunchRefused
 from evertick.model.instant import DAY, HOUR, MINUTE
 from evertick.model.lifecycle import SUCCEEDED
+from evertick.settings.parts import FleetSettings
 from tests.executors.contract import Reports
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.yard import LONG_US, Yard, wait_for
@@ -334,7 +335,7 @@ def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, report
         at(0)
         serials = {name: cert_in(folder).serial_number for name, folder in old.items()}
         yard.join("ex-a")
-        executor = FleetExecutor(tmp_path / "node-2", FleetSettings(yard.url, certificates, lease_us=LONG_US))
+        executor = FleetExecutor(tmp_path / "node-2", fleet_at(yard.url, certificates, FleetSettings(lease_us=LONG_US)))
         executor.open(reports)
         try:
             for name, folder in old.items():

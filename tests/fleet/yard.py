@@ -14,12 +14,13 @@ from typing import TypeVar
 from evertick.errors import ExecutorUnavailable
 from evertick.executors.fleet.admin import list_members
 from evertick.executors.fleet.executor import FleetExecutor
-from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.executors.fleet.settings import Certificates, fleet_at
 from evertick.executors.keeper.procfs import is_alive
 from evertick.executors.logs import Logs
 from evertick.model.instant import SECOND
 from evertick.model.report import Report
 from evertick.model.run import RunKey
+from evertick.settings.parts import FleetSettings
 from tests.executors.contract import Reports
 from tests.ports import free_port
 
@@ -112,7 +113,7 @@ class Yard:
         lease_us: int = LONG_US,
     ) -> FleetExecutor:
         """An executor that sees these members."""
-        settings = FleetSettings(url or self.url, self.certificates, lease_us=lease_us, silence_us=2 * SECOND)
+        settings = fleet_at(url or self.url, self.certificates, FleetSettings(lease_us=lease_us, silence_us=2 * SECOND))
         executor = FleetExecutor(self.folder / node, settings)
         executor.open(reports)
         self._executors.append(executor)
@@ -139,7 +140,7 @@ class Yard:
 
     def wait_for_all(self) -> None:
         """Until whoever asks the fleet is told of everyone who was to join."""
-        settings = FleetSettings(self.url, self.certificates)
+        settings = fleet_at(self.url, self.certificates)
 
         def have_all_joined() -> bool:
             try:

@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.kinds import Program, StepError
 from evertick.kinds.command import command_program, find_program, script_program
 from evertick.kinds.http import BODY_MAX, HttpExchange, HttpRequest, parse_url, shown
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.work import Command, HttpCall, Param, PythonCall, Script, Secret
+from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY
 from tests.executors.running import Place, job_of, launch, of_kind, script, sh
 
@@ -317,6 +317,6 @@ def test_a_header_cannot_smuggle_another_one(site):
 
 
 def test_settings_of_a_keeper_survive_the_journey():
-    settings = KeeperSettings(grace_us=1, memory_max_bytes=2, hidden=("/a", "/b"))
+    settings = KeeperSettings(kill_after_us=1, memory_bytes=2, hidden=("/a", "/b"))
     assert KeeperSettings.from_text(settings.to_text()) == settings
     assert LocalSettings().keeper == KeeperSettings()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.report import LaunchRefused, RunStarted
 from evertick.model.work import Pod, SecretKey
+from evertick.settings.parts import KubernetesSettings
 from tests.executors.contract import KEY
 from tests.executors.kubernetes.behaviour import PodBehaviour, PodContract
 from tests.executors.kubernetes.pods import key_of, launch, pod_job
 from tests.executors.running import until
 
-IMPATIENT = KubernetesSettings(start_timeout_us=3 * SECOND, grace_us=SECOND)
+IMPATIENT = KubernetesSettings(start_timeout_us=3 * SECOND)
 
 
 class TestContract(PodContract):
@@ -84,7 +84,7 @@ class TestRealPods:
         assert end.detail.startswith("the cluster rejects its Job: ")
 
     def test_a_service_account_that_is_not_there_is_told(self, place):
-        place.open(KubernetesSettings(start_timeout_us=12 * SECOND, grace_us=SECOND))
+        place.open(KubernetesSettings(start_timeout_us=12 * SECOND))
         place.executor.launch(launch(pod_job(pod=Pod(place.image, ("true",), service_account="nobody"))))
         assert 'serviceaccount "nobody" not found' in place.end_of().detail
 

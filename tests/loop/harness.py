@@ -42,7 +42,6 @@ from evertick.loop.messages import (
     TimePassed,
     TriggerJob,
 )
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.facts import Facts, facts_text
@@ -53,6 +52,7 @@ from evertick.model.policy import Missed, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.model.schedule import CronSpec, ScheduleSpec
 from evertick.operations.submission import forwarded_reports
+from evertick.settings.parts import LoopSettings
 from evertick.store import RunFilter
 from evertick.stores.memory import MemoryStore
 from tests.loop.executor import Act as Act
@@ -64,7 +64,7 @@ SKIP, WAIT, LATEST, REPLACE = (
     Overlap(kind) for kind in (OverlapKind.SKIP, OverlapKind.WAIT, OverlapKind.LATEST, OverlapKind.REPLACE)
 )
 FOREVER = Act(lasts_us=None)
-CALM = LoopSettings(loop_interval_us=5 * SECOND, flush_interval_us=MINUTE)
+CALM = LoopSettings(interval_us=5 * SECOND, flush_us=MINUTE)
 """A loop that looks up less often than a real one: a quiet day costs little, and what is due wakes it all the same."""
 NODE_TTL_US = 100_000 * DAY  # leases end when a test says so
 
@@ -299,7 +299,7 @@ class World:
             if is_idle and self.wake_at <= self.now:
                 # A real loop would burn a processor here.
                 self.spins += 1
-                self.wake_at = self.now + self.settings.loop_interval_us
+                self.wake_at = self.now + self.settings.interval_us
         raise AssertionError("the loop does not come to rest")
 
     # --- one turn

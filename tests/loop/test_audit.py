@@ -8,7 +8,6 @@ import pytest
 
 from evertick.loop.effects import Launch
 from evertick.loop.messages import LaunchRefused, Message, OpenRunsSeen, PauseJob, TriggerJob
-from evertick.loop.settings import LoopSettings
 from evertick.model.chain import After
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.job import Job
@@ -16,11 +15,12 @@ from evertick.model.lifecycle import PLANNED, RUNNING, SUCCEEDED
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
+from evertick.settings.parts import LoopSettings
 from tests.loop.harness import FOREVER, WAIT, World, at, catching_up, job, retries, world
 from tests.present import present
 
 NINE = RunKey("a", at("09:00"))
-LAZY = LoopSettings(preread_us=20 * SECOND, loop_interval_us=10 * SECOND, queues=(("q", 1),))
+LAZY = LoopSettings(preread_us=20 * SECOND, interval_us=10 * SECOND, queues=(("q", 1),))
 
 
 def stuck(here: World) -> list[str]:

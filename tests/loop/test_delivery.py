@@ -50,7 +50,6 @@ from evertick.loop.messages import (
     TimePassed,
     TriggerJob,
 )
-from evertick.loop.settings import LoopSettings
 from evertick.model.bucket import bucket_of
 from evertick.model.chain import After
 from evertick.model.constraint import RequirePreviousSuccess
@@ -63,6 +62,7 @@ from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.run import RunKey
 from evertick.model.schedule import CronSpec
 from evertick.operations.requests import message_of
+from evertick.settings.parts import LoopSettings
 from tests.loop.executor import Act
 from tests.loop.harness import WAIT, World, at, job, retries
 
@@ -70,9 +70,7 @@ NINE = RunKey("a", at("09:00"))
 HALF_PAST = CronSpec("30 * * * *", "UTC")
 LONG = Act(lasts_us=10 * MINUTE)
 LATE_US = 7 * MINUTE
-CALM = LoopSettings(
-    preread_us=30 * SECOND, loop_interval_us=30 * SECOND, flush_interval_us=MINUTE, stall_us=HOUR, queues=(("q", 1),)
-)
+CALM = LoopSettings(preread_us=30 * SECOND, interval_us=30 * SECOND, flush_us=MINUTE, stall_us=HOUR, queues=(("q", 1),))
 FROM_ELSEWHERE = {Identity.REQUEST, Identity.ATTEMPT, Identity.SUB_RUN}
 MUCH_LATER_US = HOUR + 7 * MINUTE
 

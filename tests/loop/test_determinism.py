@@ -19,7 +19,6 @@ from evertick.loop.messages import (
     ResumeJob,
     RunFinished,
 )
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, SECOND
@@ -28,6 +27,7 @@ from evertick.model.lifecycle import FAILED, TERMINAL, RunState
 from evertick.model.policy import Missed
 from evertick.model.run import RunKey
 from evertick.model.schedule import CronSpec, EverySpec
+from evertick.settings.parts import LoopSettings
 from tests.loop.executor import Act
 from tests.loop.harness import LATEST, REPLACE, SKIP, WAIT, World, at, catching_up, job, parallel, retries, world
 from tests.planning.planner_model import instants_of
@@ -135,7 +135,7 @@ def play(here: World, script: list[tuple[str, Any]]) -> None:
 def come_to_rest(here: World) -> None:
     """Let everything end: the ledger is back, nobody is paused, runs are short."""
     flush(here)
-    here.run_for(2 * here.settings.flush_interval_us)  # so that it notices what was stolen
+    here.run_for(2 * here.settings.flush_us)  # so that it notices what was stolen
     for name in POLICIES:
         gain(here, name)
         here.act(name, Act())
@@ -161,15 +161,15 @@ def accounted(here: World, name: str) -> list[int]:
 @given(
     script=st.lists(steps, max_size=25),
     ways=st.lists(acts, min_size=1, max_size=4),
-    batches_in_flight_max=st.sampled_from([1, 4]),
+    batches=st.sampled_from([1, 4]),
     remembers_after_us=st.sampled_from([0, 3 * SECOND]),
 )
 def test_whatever_happens_every_occurrence_is_decided_once_and_comes_to_an_end(
-    script, ways, batches_in_flight_max, remembers_after_us
+    script, ways, batches, remembers_after_us
 ):
     here = world(
         *(job(name, MINUTELY, retry=retries(1), **policy) for name, policy in POLICIES.items()),
-        settings=LoopSettings(batches_in_flight_max=batches_in_flight_max),
+        settings=LoopSettings(batches=batches),
     )
     here.executor.remembers_after_us = remembers_after_us
     for name in POLICIES:
@@ -201,7 +201,7 @@ def test_the_same_messages_at_the_same_times_have_the_same_effects(script, ways)
     here = world(
         *(job(name, MINUTELY, CronSpec("*/7 * * * * *", "UTC"), retry=retries(2), **policy)
           for name, policy in POLICIES.items()),
-        settings=LoopSettings(batches_in_flight_max=2),
+        settings=LoopSettings(batches=2),
     )  # fmt: skip
     for name in POLICIES:
         here.act(name, *ways)

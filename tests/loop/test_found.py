@@ -6,10 +6,10 @@ from evertick.loop.messages import (
     PauseJob,
     ResumeJob,
 )
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import Hold
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.schedule import EverySpec
+from evertick.settings.parts import LoopSettings
 from tests.loop.harness import (
     FOREVER,
     Act,
@@ -19,7 +19,7 @@ from tests.loop.harness import (
 )
 
 MINUTELY = EverySpec(MINUTE)
-ONE_BATCH = LoopSettings(batches_in_flight_max=1)
+ONE_BATCH = LoopSettings(batches=1)
 
 
 def test_a_job_created_again_after_the_grace_is_new_although_the_scheduler_restarted_and_its_last_run_still_goes():

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from evertick.loop.settings import LoopSettings
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
 from evertick.model.schedule import CronSpec, EverySpec
+from evertick.settings.parts import LoopSettings
 from evertick.stores.memory import MemoryStore
 from tests.loop.harness import WAIT, Act, catching_up, job, world
 

@@ -6,7 +6,6 @@ import pytest
 
 from evertick.loop.effects import Reconcile
 from evertick.loop.messages import LaunchRefused, RunFinished, RunStarted, RunUnknown, TimePassed
-from evertick.loop.settings import LoopSettings
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
 from evertick.model.ledger import RequestKind
@@ -14,6 +13,7 @@ from evertick.model.lifecycle import LAUNCHING, SUCCEEDED
 from evertick.model.report import AttemptQuestion
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
+from evertick.settings.parts import LoopSettings
 from tests.present import present
 from tests.simulator.loop_driver import NINE, LoopDriver
 

@@ -8,13 +8,13 @@ import pytest
 
 from evertick.loop.effects import Commit, Launch
 from evertick.loop.messages import RunFinished, Shutdown
-from evertick.loop.settings import LoopSettings
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.ledger import Batch, RequestKind
 from evertick.model.lifecycle import FAILED, PLANNED, SUCCEEDED, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import EverySpec
+from evertick.settings.parts import LoopSettings
 from tests.loop.harness import FOREVER, WAIT, Act, at, catching_up, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)
@@ -217,7 +217,7 @@ def test_a_commit_comes_before_the_launch_it_is_about_in_every_turn():
 
 @pytest.mark.parametrize("limit", [1, 4])
 def test_never_more_commits_are_asked_for_than_the_setting_allows_when_only_time_passes(limit):
-    settings = LoopSettings(batches_in_flight_max=limit)
+    settings = LoopSettings(batches=limit)
     here = world(job("a", EverySpec(SECOND), overlap=WAIT), settings=settings)
     here.is_ledger_away = True
     here.run_for(MINUTE)

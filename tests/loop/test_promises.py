@@ -11,12 +11,12 @@ from evertick.loop.messages import (
     Shutdown,
     TriggerJob,
 )
-from evertick.loop.settings import LoopSettings
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.schedule import CronSpec, EverySpec
+from evertick.settings.parts import LoopSettings
 from tests.loop.harness import (
     FOREVER,
     Act,
@@ -28,7 +28,7 @@ from tests.loop.harness import (
 
 HALF_HOURLY = CronSpec("0,30 * * * *", "UTC")
 MINUTELY = EverySpec(MINUTE)
-ONE_BATCH = LoopSettings(batches_in_flight_max=1)
+ONE_BATCH = LoopSettings(batches=1)
 
 
 def submit(here, request_id, kind):

@@ -10,13 +10,13 @@ from evertick.loop.chain import is_held_back
 from evertick.loop.effects import Record
 from evertick.loop.messages import CancelRun, RunFinished
 from evertick.loop.runs import OpenRun
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import JobState
 from evertick.model.chain import After
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.lifecycle import LAUNCHING, SUCCEEDED, Trigger
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
+from evertick.settings.parts import LoopSettings
 from evertick.stores.memory import MemoryStore
 from tests.loop.harness import Act, World, job, world
 from tests.simulator.loop_driver import NINE, LoopDriver

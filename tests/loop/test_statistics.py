@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.errors import SettingsError
-from evertick.loop.settings import LoopSettings
 from evertick.loop.statistics import Lateness
 from evertick.model.instant import MILLISECOND, SECOND
+from evertick.settings.parts import LoopSettings
 
 STEP_US = MILLISECOND // 100
 
@@ -34,9 +34,9 @@ def test_nothing_measured_is_nothing_late():
     ("wrong", "named"),
     [
         pytest.param({"preread_us": 0}, "preread", id="no pre-read"),
-        pytest.param({"batches_in_flight_max": 0}, "batches_in_flight_max", id="no batches"),
-        pytest.param({"loop_interval_us": 6 * SECOND}, "loop_interval", id="a loop slower than its pre-read"),
-        pytest.param({"grace_us": SECOND // 2}, "grace", id="a grace shorter than one iteration"),
+        pytest.param({"batches": 0}, "batches", id="no batches"),
+        pytest.param({"interval_us": 6 * SECOND}, "interval", id="a loop slower than its pre-read"),
+        pytest.param({"keep_us": SECOND // 2}, "keep", id="a keep shorter than one iteration"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_by_name(wrong, named):

@@ -39,7 +39,7 @@ def test_a_jump_a_stall_and_a_downtime_are_settled_the_same_way(away, policy, li
 def test_a_jump_forward_is_counted_and_said():
     here = world(job())
     here.jump(3 * HOUR)
-    here.run_for(CALM.loop_interval_us)
+    here.run_for(CALM.interval_us)
     assert here.log_of("clock.jumped")["by_us"] == 3 * HOUR
     assert here.state.statistics.clock_jumps == 1
     assert here.state.statistics.stalls == 0

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from evertick.loop.messages import MembersSeen, PauseJob, ResumeJob
-from evertick.loop.settings import LoopSettings
 from evertick.model.chain import After
 from evertick.model.facts import read_facts
 from evertick.model.instant import HOUR, MINUTE, SECOND
@@ -19,6 +18,7 @@ from evertick.operations.ledger_rows import run_summary
 from evertick.operations.requests import message_of
 from evertick.operations.time_text import clock_text
 from evertick.operations.why import explain_occurrence
+from evertick.settings.parts import LoopSettings
 from tests.loop.harness import FOREVER, WAIT, Act, World, at, catching_up, job, world
 
 NINE = "2026-03-02T09:00:00Z"

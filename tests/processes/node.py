@@ -42,7 +42,7 @@ from evertick.model.schedule import EverySpec
 from evertick.node import Definitions
 from evertick.node import Node as Scheduler
 from evertick.settings import Settings
-from evertick.settings.parts import LoopPart
+from evertick.settings.parts import LoopSettings
 from evertick.store import Batch, Committed, Lease, Store
 from evertick.stores import open_store
 from evertick.wiring import Executors
@@ -64,7 +64,7 @@ class Config:
     """Jobs that are due every second."""
     quarters: int = 0
     """Jobs that are due every quarter of a second."""
-    lease_us: int = LoopPart().lease_us
+    lease_us: int = LoopSettings().lease_us
     takes_us: int = 0
     retry_seconds: int | None = None
     """Every run fails, and is tried again after this."""
@@ -218,7 +218,7 @@ async def _serve(config: Config, tell: Tell) -> None:
         Definitions(lambda: jobs),
         Executors({"local": executor}),
         name=config.node,
-        settings=Settings(queues=queues, loop=LoopPart(lease_us=config.lease_us)),
+        settings=Settings(queues=queues, loop=LoopSettings(lease_us=config.lease_us)),
         opener=opener,
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.shut_down)

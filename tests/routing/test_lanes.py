@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.model.instant import MINUTE, SECOND
-from evertick.routing.lanes import Lane, Lanes, LaneSettings, Turn
+from evertick.routing.lanes import Lane, Lanes, Turn
+from evertick.settings.parts import LaneSettings
 
 NINE = 1_772_442_000_000_000
-SLOW_US = LaneSettings().slow_us
+SLOW_US = LaneSettings().slow_after_us
 
 
 def dispatch(lanes: Lanes[Any], ticket: object, job_id: str, now: int, takes_us: int) -> None:
@@ -45,14 +46,14 @@ def test_it_is_forgotten_when_the_minute_is_over():
 
 
 def test_what_was_not_measured_does_not_count():
-    lanes: Lanes[int] = Lanes(LaneSettings(slow_limit=0))
+    lanes: Lanes[int] = Lanes(LaneSettings(forgiven=0))
     lanes.offer(1, "job", NINE)
     lanes.ended(1, NINE + SECOND, is_measured=False)
     assert lanes.lane_of("job", NINE) is Lane.FAST
 
 
 def test_a_full_lane_lets_wait_and_then_refuses():
-    lanes: Lanes[str] = Lanes(LaneSettings(fast_size=1, fast_queue=2))
+    lanes: Lanes[str] = Lanes(LaneSettings(fast=1, fast_queue=2))
     answers = [lanes.offer(ticket, "job", NINE) for ticket in "abcd"]
     assert answers == [Turn.NOW, Turn.LATER, Turn.LATER, Turn.NEVER]
     assert lanes.ended("a", NINE) == ["b"]
@@ -71,7 +72,7 @@ def test_a_thousand_slow_jobs_do_not_delay_a_fast_one():
             lanes.offer((job_id, number), job_id, NINE)
             lanes.ended((job_id, number), NINE + SECOND)
     answers = [lanes.offer((job_id, 99), job_id, NINE) for job_id in slow]
-    assert answers.count(Turn.NOW) == LaneSettings().slow_size
+    assert answers.count(Turn.NOW) == LaneSettings().slow
     assert lanes.offer(("fast", 0), "fast", NINE) is Turn.NOW
 
 
@@ -87,7 +88,7 @@ def test_a_thousand_jobs_that_nobody_knew_to_be_slow_do_not_delay_a_fast_one():
 
 
 def test_a_job_that_was_slow_once_is_no_longer_known_to_be_fast():
-    lanes: Lanes[str] = Lanes(LaneSettings(fast_size=10))
+    lanes: Lanes[str] = Lanes(LaneSettings(fast=10))
     for takes_us in (1, SLOW_US + 1):
         dispatch(lanes, "before", "job", NINE, takes_us)
     for number in range(9):
@@ -96,7 +97,7 @@ def test_a_job_that_was_slow_once_is_no_longer_known_to_be_fast():
 
 
 def test_those_that_turn_out_slow_give_up_their_places_in_the_fast_lane():
-    lanes: Lanes[int] = Lanes(LaneSettings(fast_size=2, slow_size=1))
+    lanes: Lanes[int] = Lanes(LaneSettings(fast=2, slow=1))
     for ticket in range(4):
         lanes.offer(ticket, f"job-{ticket}", NINE)
     assert lanes.overdue(NINE + SLOW_US) == []
@@ -110,7 +111,7 @@ def test_those_that_turn_out_slow_give_up_their_places_in_the_fast_lane():
     st.lists(st.tuples(st.sampled_from(["offer", "end", "overdue", "withdraw"]), st.integers(0, 24)), max_size=60),
 )
 def test_every_launch_that_was_taken_has_its_turn_once(size, acts):
-    lanes: Lanes[int] = Lanes(LaneSettings(fast_size=size, fast_queue=3, slow_size=1, slow_queue=2, slow_limit=1))
+    lanes: Lanes[int] = Lanes(LaneSettings(fast=size, fast_queue=3, slow=1, slow_queue=2, forgiven=1))
     now = NINE
     waiting: set[Any] = set()
     begun: set[Any] = set()

@@ -22,7 +22,6 @@ from evertick.settings import Settings
 from evertick.settings.catalogue import catalogue, lines, parts
 from evertick.settings.kinds import mask_url
 from evertick.settings.secrets import reveal
-from evertick.wiring import local_settings, loop_settings
 from tests.present import present
 
 UTC = {"EVERTICK_TIMEZONE": "UTC"}
@@ -268,13 +267,9 @@ class TestTheTable:
         assert all(part.settings and (part.about or not part.key) for part in parts())
 
     def test_the_defaults_are_those_of_the_parts_that_are_told(self):
-        from evertick.executors.settings import LocalSettings
-        from evertick.loop.settings import LoopSettings
         from evertick.model.policy import BACKLOG_MAX, GRACE_US
 
         settings = Settings()
-        assert loop_settings(settings) == LoopSettings()
-        assert local_settings(settings) == LocalSettings()
         assert (settings.jobs.grace_us, settings.jobs.backlog) == (GRACE_US, BACKLOG_MAX)
 
 

@@ -18,7 +18,6 @@ from evertick.loop.messages import (
     Message,
     ReportsRead,
 )
-from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import HOUR, SECOND, Instant, from_text, to_text
@@ -27,6 +26,7 @@ from evertick.model.ledger import bucket_lease
 from evertick.model.run import RunKey
 from evertick.operations.submission import forwarded_reports
 from evertick.planning.verify import Report, verify_ledger
+from evertick.settings.parts import LoopSettings
 from evertick.stores.memory import MemoryStore
 
 NINE = from_text("2026-05-12T09:00:00Z")

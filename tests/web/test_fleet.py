@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from evertick.settings.parts import FleetPart
+from evertick.settings.parts import FleetSettings
 from tests.fleet.yard import Yard
 from tests.web.house import PATIENCE_SECONDS, House, open_page, wait_for
 
@@ -24,7 +24,7 @@ def yard(tmp_path_factory):
         made.start()
         for name in ("ex-a", "ex-b"):
             # As long as a scheduler's own: one that outlives it is given no runs.
-            made.join(name, "--slots", "3", "--label", "disk=ssd", lease_us=FleetPart().lease_us)
+            made.join(name, "--slots", "3", "--label", "disk=ssd", lease_us=FleetSettings().lease_us)
         yield made
     finally:
         made.close()

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from evertick.executors import protocol
 from evertick.executors.keeper_process import KeeperProcess
-from evertick.executors.settings import KEEPER_TIMEOUT_US, KeeperSettings
 from evertick.model.instant import SECOND
+from evertick.settings.parts import KeeperSettings, LocalSettings
 
 log = logging.getLogger("evertick.local")
 
@@ -144,7 +144,7 @@ class KeeperClient:
         environ: Mapping[str, str],
         listener: KeeperListener,
         *,
-        keeper_timeout_us: int = KEEPER_TIMEOUT_US,
+        keeper_timeout_us: int = LocalSettings().keeper_timeout_us,
     ) -> None:
         self.folder = folder
         self._process = KeeperProcess(folder, logs, settings, environ)

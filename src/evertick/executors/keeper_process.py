@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from evertick.executors import protocol
-from evertick.executors.settings import KeeperSettings
+from evertick.settings.parts import KeeperSettings
 
 MODULE: Final = "evertick.executors.keeper"
 LOCK: Final = "keeper.lock"

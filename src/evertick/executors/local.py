@@ -17,7 +17,6 @@ from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.keeper_client import KeeperClient
 from evertick.executors.keeper_process import keeper_folders
 from evertick.executors.paths import private_folder
-from evertick.executors.settings import LocalSettings
 from evertick.model.lifecycle import CANCELLED, LOST, RunState
 from evertick.model.loss import LossReason, read_keeper_loss
 from evertick.model.report import (
@@ -34,6 +33,7 @@ from evertick.model.report import (
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 from evertick.routing.lanes import Lanes, Turn
+from evertick.settings.parts import LaneSettings, LocalSettings
 
 CLOSE_SECONDS = 5.0
 
@@ -47,6 +47,7 @@ class LocalExecutor:
         self,
         state_folder: Path | str,
         settings: LocalSettings | None = None,
+        lanes: LaneSettings | None = None,
         *,
         environ: Mapping[str, str] | None = None,
     ) -> None:
@@ -60,7 +61,7 @@ class LocalExecutor:
         self._changed = threading.Condition(self._lock)
         self._clients: list[KeeperClient] = []
         self._incarnations: dict[KeeperClient, str] = {}
-        self._lanes: Lanes[AttemptId] = Lanes(self._settings.lanes)
+        self._lanes: Lanes[AttemptId] = Lanes(lanes or LaneSettings())
         self._launches: dict[AttemptId, bytes] = {}
         """Unanswered launches, sent again when a connection was lost."""
         self._sent: set[AttemptId] = set()
@@ -166,7 +167,7 @@ class LocalExecutor:
         self._lease = b""
 
     def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None:
-        lease = lease_from(asked_at, lease_us, self._settings.keeper.grace_us, epoch, vouched_until)
+        lease = lease_from(asked_at, lease_us, self._settings.keeper.kill_after_us, epoch, vouched_until)
         self._lease = line = protocol.encode(protocol.LEASE, *lease)
         for client in self._clients:
             if client.is_connected:

@@ -330,7 +330,7 @@ def _clean_up(state: State, turn: Turn) -> None:
     # As long as the ledger has not answered, it may still refuse what is said of them; beyond as many as may be
     # unanswered at all, it has.
     while state.recent and state.recent[0].forget_at <= turn.now:
-        if _has_unanswered_changes(state, turn) and len(state.recent) <= state.settings.changes_in_flight_max:
+        if _has_unanswered_changes(state, turn) and len(state.recent) <= state.settings.changes:
             break
         state.recent.popleft()
     if state.retiring:
@@ -345,7 +345,7 @@ def _has_unanswered_changes(state: State, turn: Turn) -> bool:
 
 def _wake_at(state: State, now: Instant) -> Instant:
     """The next instant at which there is something to do; at the latest one loop interval from now."""
-    wake_at = now + state.settings.loop_interval_us
+    wake_at = now + state.settings.interval_us
     if not (state.is_stopping or is_ledger_behind(state)):
         wake_at = min(max(state.next_plan_at, now), wake_at)
     if not (state.is_stopping or state.is_lease_over(now)):

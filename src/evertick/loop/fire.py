@@ -60,7 +60,7 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
                 offer(state, turn, job, run)
             elif state.index.horizon < turn.now or (job.hold is None and run.key.job_id not in state.index):
                 # What came after it is not planned yet; it is settled together with that.
-                state.ring.put(turn.now + state.settings.loop_interval_us, run)
+                state.ring.put(turn.now + state.settings.interval_us, run)
             else:
                 late_jobs[run.key.job_id] = job
         elif run.state is WAITING:
@@ -90,7 +90,7 @@ def _start_retry(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         return
     if not _retry_now(state, turn, job, run):
         # The limit was lowered since, or no executor can take it: it waits for its turn, in its place.
-        state.ring.put(turn.now + state.settings.loop_interval_us, run)
+        state.ring.put(turn.now + state.settings.interval_us, run)
 
 
 def _retry_now(state: State, turn: Turn, job: JobState, run: OpenRun) -> bool:

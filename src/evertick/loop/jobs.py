@@ -252,7 +252,7 @@ def retire(state: State, turn: Turn, job: JobState) -> None:
         state.stops.remove(f"{kind}:{job.job.id}")
     job.retired_at = job.retired_at or turn.now
     hold(state, turn, job, Hold.RETIRED)
-    state.retiring[job.job.id] = turn.now + state.settings.retire_grace_us
+    state.retiring[job.job.id] = turn.now + state.settings.retire_us
 
 
 def miss(state: State, turn: Turn, job: JobState) -> None:
@@ -303,6 +303,6 @@ def end_retired(state: State, turn: Turn) -> None:
             turn.keep_job(job, may_rewind=True)
             turn.log("job.removed", job=job_id)
         if any(lane.active for lane in (job.lanes or {}).values()):
-            state.retiring[job_id] = turn.now + state.settings.retire_grace_us  # its last runs are still going
+            state.retiring[job_id] = turn.now + state.settings.retire_us  # its last runs are still going
         else:
             del state.retiring[job_id], state.jobs[job_id]

@@ -107,7 +107,7 @@ def look_for_stops(state: State, turn: Turn) -> None:
     keys = {*state.orphans, *state.looked_up}
     state.stopped_orphans = {one for one in state.stopped_orphans if one[0] in keys}
     if keys:
-        state.next_stops_look_at = turn.now + state.settings.loop_interval_us
+        state.next_stops_look_at = turn.now + state.settings.interval_us
         state.is_looking_for_stops = True
         turn.do(LookUpStops(sorted(keys), state.local_executor))
 

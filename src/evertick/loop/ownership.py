@@ -125,7 +125,7 @@ def _take_up(
 ) -> bool:
     """Go on with a job where the ledger stands; answers False for one that is to be met as new."""
     definition = state.definitions.get(record.job_id)
-    is_gone = record.retired_at is not None and turn.now - record.retired_at > state.settings.retire_grace_us
+    is_gone = record.retired_at is not None and turn.now - record.retired_at > state.settings.retire_us
     watermark = record.watermark if record.held else max(record.watermark, floor)
     if is_gone and not rows:
         state.removed[record.job_id] = max(watermark, record.since)

@@ -32,20 +32,17 @@ def plan_ahead(state: State, turn: Turn) -> None:
             _enter_on_time(state, turn, until)
         else:
             _settle_stretch(state, turn, until)
-        state.next_plan_at = turn.now + settings.loop_interval_us
+        state.next_plan_at = turn.now + settings.interval_us
         if turn.now >= state.next_flush_at:
             if state.epochs:
                 turn.tell_floor()
-            state.next_flush_at = turn.now + settings.flush_interval_us
+            state.next_flush_at = turn.now + settings.flush_us
     if state.to_plan:
         _plan_singly(state, turn)
 
 
 def is_ledger_behind(state: State) -> bool:
-    return (
-        len(state.batches) >= state.settings.batches_in_flight_max
-        or state.changes_in_flight >= state.settings.changes_in_flight_max
-    )
+    return len(state.batches) >= state.settings.batches or state.changes_in_flight >= state.settings.changes
 
 
 def _enter_on_time(state: State, turn: Turn, until: Instant) -> None:

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from evertick.loop.ring import Ring
 from evertick.loop.runs import Awaited, EndedRun, Lane, OpenRun, Queue
-from evertick.loop.settings import LoopSettings
 from evertick.loop.statistics import Statistics
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
@@ -24,6 +23,7 @@ from evertick.model.run import Change, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.planning.occurrences import OccurrenceIndex
 from evertick.routing.selection import Nowhere
+from evertick.settings.parts import LoopSettings
 
 
 class Arrival(NamedTuple):

@@ -104,7 +104,7 @@ def look_up(state: State, turn: Turn) -> None:
     """Ask the ledger about those whose end will not be seen here."""
     if not state.sub_runs or state.is_looking_up or turn.now < state.next_look_up_at:
         return
-    state.next_look_up_at = turn.now + state.settings.loop_interval_us
+    state.next_look_up_at = turn.now + state.settings.interval_us
     unseen = [key for key, awaited in state.sub_runs.items() if not (awaited.wanted.waits and _is_open(state, key))]
     if unseen:
         # One at a time: a ledger that takes longer than an interval would never be done with the questions.
@@ -120,7 +120,7 @@ def _is_open(state: State, key: RunKey) -> bool:
 def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
     """What the ledger has about them."""
     state.is_looking_up = False
-    state.next_look_up_at = turn.now + state.settings.loop_interval_us
+    state.next_look_up_at = turn.now + state.settings.interval_us
     for key, answer, row in message.found:
         awaited = state.sub_runs.get(key)
         if awaited is None:

@@ -252,7 +252,7 @@ class Turn:
             statistics.skipped[reason] += 1
         else:
             statistics.ended[run.state] += 1
-        ended = EndedRun(self.now + self.state.settings.grace_us, run, self.now, reason, detail, finished_at, exit_code)
+        ended = EndedRun(self.now + self.state.settings.keep_us, run, self.now, reason, detail, finished_at, exit_code)
         self.state.recent.append(ended)
 
     # --- effects that are no writing

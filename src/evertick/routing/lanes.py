@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
-from evertick.model.instant import MILLISECOND, MINUTE, Instant
+from evertick.model.instant import MINUTE, Instant
+from evertick.settings.parts import LaneSettings
 
 Ticket = TypeVar("Ticket", bound=Hashable)
 KNOWN_MAX = 100_000
@@ -35,24 +35,6 @@ class Turn(Enum):
     """The lane and its queue are full: the run waits with the scheduler, and is offered again."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneSettings:
-    fast_size: int = 200
-    """Dispatches under way at once."""
-    fast_queue: int = 2_000
-    slow_size: int = 100
-    slow_queue: int = 5_000
-    slow_us: int = 500 * MILLISECOND
-    """A dispatch that takes longer is slow; one that takes exactly this long is not."""
-    slow_limit: int = 10
-    """So many slow dispatches in a minute are forgiven."""
-
-    @property
-    def reserve(self) -> int:
-        """Places of the fast lane that only jobs known to be fast may take."""
-        return self.fast_size // 10
-
-
 class _Dispatch(NamedTuple):
     lane: Lane
     job_id: str
@@ -64,7 +46,7 @@ class Lanes(Generic[Ticket]):
 
     def __init__(self, settings: LaneSettings) -> None:
         self._settings = settings
-        self._size = {Lane.FAST: settings.fast_size, Lane.SLOW: settings.slow_size}
+        self._size = {Lane.FAST: settings.fast, Lane.SLOW: settings.slow}
         self._bound = {Lane.FAST: settings.fast_queue, Lane.SLOW: settings.slow_queue}
         self._used = {Lane.FAST: 0, Lane.SLOW: 0}
         self._waiting: dict[Lane, OrderedDict[Ticket, str]] = {lane: OrderedDict() for lane in Lane}
@@ -77,7 +59,7 @@ class Lanes(Generic[Ticket]):
 
     def lane_of(self, job_id: str, now: Instant) -> Lane:
         self._forget_last_minute(now)
-        return Lane.SLOW if self._slow_counts.get(job_id, 0) > self._settings.slow_limit else Lane.FAST
+        return Lane.SLOW if self._slow_counts.get(job_id, 0) > self._settings.forgiven else Lane.FAST
 
     def offer(self, ticket: Ticket, job_id: str, now: Instant) -> Turn:
         """Take a launch in; what it answers `LATER` for comes back from `ended` or `overdue`."""
@@ -107,7 +89,7 @@ class Lanes(Generic[Ticket]):
         return self._advance(dispatch.lane, now)
 
     def _measure(self, job_id: str, took_us: int, now: Instant) -> None:
-        if took_us > self._settings.slow_us:
+        if took_us > self._settings.slow_after_us:
             self._forget_last_minute(now)
             self._slow_counts[job_id] = self._slow_counts.get(job_id, 0) + 1
             self._known_fast.pop(job_id, None)
@@ -123,7 +105,7 @@ class Lanes(Generic[Ticket]):
         Without it, the first time that many slow jobs come at once they would fill the fast lane before being known.
         """
         for ticket, dispatch in self._under_way.items():
-            if now - dispatch.since <= self._settings.slow_us:
+            if now - dispatch.since <= self._settings.slow_after_us:
                 break
             if dispatch.lane is Lane.FAST:
                 self._under_way[ticket] = dispatch._replace(lane=Lane.SLOW)

@@ -38,28 +38,35 @@ def build(cls: type[Made], values: Mapping[str, Any], **others: Any) -> Made:
 
 
 def _parts(cls: type, path: tuple[str, ...], about: str) -> Iterator[Part]:
-    found: list[Setting] = []
-    inner: list[Part] = []
+    yield Part(".".join(path), about, tuple(_settings_in(cls, path, path)))
     for one in fields(cls):
-        here = (*path, one.name)
-        if "kind" in one.metadata:
-            key = ".".join((*path, _bare(one.name)))
-            data = one.metadata
-            found.append(Setting(key, here, data["kind"], one.default, data["meaning"], data["shown"]))
-        elif "part" in one.metadata:
-            inner += _parts(one.metadata["part"], here, one.metadata["about"])
-    yield Part(".".join(path), about, tuple(found))
-    yield from inner
+        if "part" in one.metadata:
+            yield from _parts(one.metadata["part"], (*path, one.name), one.metadata["about"])
 
 
-def _build(cls: type, path: tuple[str, ...], values: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
+def _settings_in(cls: type, table: tuple[str, ...], path: tuple[str, ...]) -> Iterator[Setting]:
+    for one in fields(cls):
+        here, data = (*path, one.name), one.metadata
+        if "kind" in data:
+            yield Setting(_key(table, one.name), here, data["kind"], one.default, data["meaning"], data["shown"])
+        elif "inline" in data:
+            yield from _settings_in(data["inline"], table, here)
+
+
+def _build(cls: type, table: tuple[str, ...], values: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
     given = dict(others)
     for one in fields(cls):
         if "part" in one.metadata:
-            given[one.name] = _build(one.metadata["part"], (*path, one.name), values, {})
-        elif (key := ".".join((*path, _bare(one.name)))) in values and "kind" in one.metadata:
+            given[one.name] = _build(one.metadata["part"], (*table, one.name), values, {})
+        elif "inline" in one.metadata:
+            given[one.name] = _build(one.metadata["inline"], table, values, {})
+        elif (key := _key(table, one.name)) in values and "kind" in one.metadata:
             given[one.name] = values[key]
     return cls(**given)
+
+
+def _key(table: tuple[str, ...], name: str) -> str:
+    return ".".join((*table, _bare(name)))
 
 
 def _bare(name: str) -> str:

@@ -7,12 +7,16 @@ A setting is called as its attribute without the unit, in the table of its part:
 # ruff: noqa: RUF009  -- each default is a field with its line of the table
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from evertick.errors import SettingsError
+from evertick.model.duration import format_duration
 from evertick.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from evertick.model.notify import Channel, NotifyEvent, Route
 from evertick.model.work import Value
@@ -36,6 +40,7 @@ from evertick.settings.kinds import (
 )
 
 STATE_FOLDER = ".evertick"
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def _a(kind: Kind, default: Any, meaning: str, shown: str | None = None) -> Any:
@@ -48,8 +53,13 @@ def _part(cls: type, about: str) -> Any:
     return field(default_factory=cls, metadata={"part": cls, "about": about})
 
 
+def _inline(cls: type) -> Any:
+    """Settings of the same table that are handed on as an object of their own."""
+    return field(default_factory=cls, metadata={"inline": cls})
+
+
 @dataclass(frozen=True, slots=True)
-class LoopPart:
+class LoopSettings:
     preread_us: int = _a(duration(), 5 * SECOND, "How long before its due time an occurrence is entered in the ledger.")
     interval_us: int = _a(duration(), SECOND, "How often the scheduler plans when nothing else wakes it.")
     keep_us: int = _a(
@@ -71,6 +81,26 @@ class LoopPart:
     )
     batches: int = _a(count(1), 4, "Pause planning while this many commits are pending.")
     changes: int = _a(count(1), 100_000, "Pause planning while this many changes are not yet written.")
+    queues: tuple[tuple[str, int], ...] = ()
+    """The setting `queues`, which stands outside of the table: the active runs that each named queue allows."""
+
+    def __post_init__(self) -> None:
+        for name in ("preread", "interval", "keep", "flush"):
+            if getattr(self, f"{name}_us") <= 0:
+                raise SettingsError(f"'loop.{name}' must be longer than zero.")
+        for name in ("batches", "changes"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"'loop.{name}' must be at least 1.")
+        self._require_not_shorter("preread", "an occurrence must be entered before it is due")
+        self._require_not_shorter("keep", "an ended run must outlive one iteration")
+
+    def _require_not_shorter(self, name: str, because: str) -> None:
+        value_us = getattr(self, f"{name}_us")
+        if value_us < self.interval_us:
+            raise SettingsError(
+                f"'loop.{name}' ({format_duration(value_us)}) must not be shorter than 'loop.interval' "
+                f"({format_duration(self.interval_us)}): {because}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +112,7 @@ class JobsPart:
 
 
 @dataclass(frozen=True, slots=True)
-class LanesPart:
+class LaneSettings:
     fast: int = _a(count(1, 100_000), 200, "Parallel launches in the fast lane.")
     fast_queue: int = _a(count(0), 2_000, "Launches that may queue for the fast lane; further runs wait in the ledger.")
     slow: int = _a(count(1, 100_000), 100, "Parallel launches in the slow lane.")
@@ -90,24 +120,69 @@ class LanesPart:
     slow_after_us: int = _a(duration(), 500 * MILLISECOND, "A launch that takes longer than this counts as slow.")
     forgiven: int = _a(count(0), 10, "A job with more slow launches than this in a minute moves to the slow lane.")
 
+    @property
+    def reserve(self) -> int:
+        """Places of the fast lane that only jobs known to be fast may take."""
+        return self.fast // 10
+
 
 @dataclass(frozen=True, slots=True)
-class LocalPart:
-    keepers: int = _a(count(1, 64), 1, "Number of keeper processes, which start and watch runs.")
-    keeper_timeout_us: int = _a(
-        duration(), 30 * SECOND, "Replace a keeper that does not respond for this long; its runs continue."
-    )
+class KeeperSettings:
+    """Given to a keeper when it starts, for its whole life."""
+
     kill_after_us: int = _a(duration(), 5 * SECOND, "Time between SIGTERM and SIGKILL when a run is stopped.")
     memory_bytes: int | None = _a(
         count(1 << 20, 1 << 50, none=True), None, "Memory limit of each process (address space), in bytes."
     )
     files: int | None = _a(count(16, 1_000_000, none=True), None, "Open-file limit of each process.")
     no_new_privileges: bool = _a(FLAG, False, "Forbid processes of jobs to gain privileges, for example by sudo.")
+    idle_us: int = MINUTE
+    """An idle keeper without a scheduler exits after this long."""
+    remember_us: int = 10 * MINUTE
+    """A delivered result is kept for this long, counted while a scheduler is connected."""
+    journal_bytes: int = 2 * 1024 * 1024
+    """Size at which the journal is rotated."""
+    journal_files: int = 8
+    """Archived journal files kept at most."""
+    hidden: tuple[str, ...] = ()
+    """Files and folders of the scheduler, beside its state folder, that sandboxes hide."""
+    unshowable: tuple[str, ...] = ()
+    """Files such as a ledger: no sandbox shows a folder that contains one."""
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> KeeperSettings:
+        plain = json.loads(text)
+        # JSON has no tuples.
+        for name in ("hidden", "unshowable"):
+            plain[name] = tuple(plain.get(name, ()))
+        return cls(**plain)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    keepers: int = _a(count(1, 64), 1, "Number of keeper processes, which start and watch runs.")
+    keeper_timeout_us: int = _a(
+        duration(), 30 * SECOND, "Replace a keeper that does not respond for this long; its runs continue."
+    )
+    keeper: KeeperSettings = _inline(KeeperSettings)
     lease_us: int = _a(
         duration(),
         2 * MINUTE,
         "With several nodes: a node that cannot reach the ledger stops its runs in this time; others then start them.",
     )
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.keepers <= 64:
+            raise SettingsError(
+                f"'local.keepers' is {self.keepers}; it must be from 1 to 64. More than cores do not help."
+            )
+        if self.keeper_timeout_us < SECOND:
+            raise SettingsError(
+                "'local.keeper_timeout' is shorter than 1s, which a keeper that is well may take to answer."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +300,7 @@ class ApiPart:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetPart:
+class FleetSettings:
     url: str = _a(TEXT, "", "URL of the fleet. Without it, all jobs run on this machine.")
     lease_us: int = _a(
         duration(),
@@ -238,10 +313,12 @@ class FleetPart:
     tls_ca: Path | None = _a(PATH, None, "Certificate authority of the fleet (PEM).")
     tls_cert: Path | None = _a(PATH, None, "Certificate of this node (PEM).")
     tls_key: Path | None = _a(PATH, None, "Private key of the certificate (PEM).")
+    silence_us: int = 5 * SECOND
+    """A member that was silent for this long gets no launches."""
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesPart:
+class KubernetesSettings:
     kubeconfig: Path | None = _a(PATH, None, "Kubeconfig file.", "`KUBECONFIG`, or `~/.kube/config`")
     context: str = _a(
         TEXT, "", "Context of the kubeconfig; `in-cluster` uses the cluster that the scheduler runs in.", "the file's"
@@ -258,6 +335,16 @@ class KubernetesPart:
     log_streams: int = _a(
         count(0, 10_000), 200, "Maximum number of logs streamed at once; others are read when the run ends."
     )
+
+    def __post_init__(self) -> None:
+        if not _LABEL.fullmatch(self.instance):
+            raise SettingsError(
+                f"'kubernetes.instance' is {self.instance!r}, which is not a valid label value. "
+                "Use up to 63 letters, digits, '-', '_' and '.'."
+            )
+        for name in ("start_timeout", "keep"):
+            if getattr(self, f"{name}_us") < SECOND:
+                raise SettingsError(f"'kubernetes.{name}' must be at least 1s.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,17 +383,17 @@ class Values:
     queues: tuple[tuple[str, int], ...] = _a(
         LIMITS, (), "Named queues: how many runs of their jobs may be active at once, on all nodes together."
     )
-    loop: LoopPart = _part(LoopPart, "Timing and limits of the scheduling loop.")
+    loop: LoopSettings = _part(LoopSettings, "Timing and limits of the scheduling loop.")
     jobs: JobsPart = _part(JobsPart, "Defaults for jobs.")
-    lanes: LanesPart = _part(LanesPart, "Parallel launches.")
-    local: LocalPart = _part(LocalPart, "Runs on this machine.")
+    lanes: LaneSettings = _part(LaneSettings, "Parallel launches.")
+    local: LocalSettings = _part(LocalSettings, "Runs on this machine.")
     retention: RetentionPart = _part(RetentionPart, "How long history, logs and backups are kept.")
     logs: LogsPart = _part(LogsPart, "A shared store for logs, readable by every node.")
     limits: LimitsPart = _part(LimitsPart, "Size limits.")
     notifications: NotificationsPart = _part(NotificationsPart, "Notifications about all jobs.")
     api: ApiPart = _part(ApiPart, "The web interface and the API.")
-    fleet: FleetPart = _part(FleetPart, "Runs on other machines.")
-    kubernetes: KubernetesPart = _part(KubernetesPart, "Runs on a Kubernetes cluster.")
+    fleet: FleetSettings = _part(FleetSettings, "Runs on other machines.")
+    kubernetes: KubernetesSettings = _part(KubernetesSettings, "Runs on a Kubernetes cluster.")
     stop: StopPart = _part(StopPart, "What happens when the scheduler is stopped.")
     config: Path | None = field(default=None, compare=False)
     """The file that was read, if there was one."""

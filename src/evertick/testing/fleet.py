@@ -14,7 +14,6 @@ from evertick.executor import AttemptId
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.log_sync import LogCopies
 from evertick.executors.fleet.membership import Membership
-from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.protocol import LaunchMessage, split_key
 from evertick.loop.effects import Launch
 from evertick.model.instant import HOUR, SECOND, Instant
@@ -23,6 +22,7 @@ from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 from evertick.routing.placement import parse_placement
+from evertick.settings.parts import FleetSettings
 from evertick.testing.caller import Caller
 from evertick.testing.clock import SimulatedClock
 from evertick.testing.faults import Faults

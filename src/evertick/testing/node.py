@@ -445,7 +445,7 @@ class Node:
     # What it does from time to time
 
     def _claim_interval_us(self) -> int:
-        return SECOND * 2 if self._scenario.settings.loop_interval_us == SECOND else MINUTE
+        return SECOND * 2 if self._scenario.settings.interval_us == SECOND else MINUTE
 
     def _claim(self) -> None:
         self._claim_now()

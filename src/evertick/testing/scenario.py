@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 
-from evertick.loop.settings import LoopSettings
 from evertick.model.chain import After, AfterMode
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import HOUR, MINUTE, SECOND, Instant, from_text, to_text
@@ -16,6 +15,7 @@ from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, Over
 from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.model.work import Step, SubJob, Work
+from evertick.settings.parts import LoopSettings
 from evertick.testing.faults import Faults
 
 # An ordinary day, a spring and an autumn night in Europe, and one in a zone of half hours.
@@ -165,9 +165,9 @@ def draw_scenario(
         ownership=ownership,
         settings=LoopSettings(
             preread_us=pace_us * random.choice((1, 2, 5)),
-            loop_interval_us=pace_us,
-            flush_interval_us=pace_us * 4,
-            grace_us=max(30 * SECOND, pace_us),
+            interval_us=pace_us,
+            flush_us=pace_us * 4,
+            keep_us=max(30 * SECOND, pace_us),
             stall_us=pace_us * 5,
             queues=((QUEUE, 1 + seed % 2),) if has_limit else (),
         ),

@@ -266,7 +266,7 @@ class World:
             return f"the request {waiting[0]} has no answer"
         slowest = self.timeline.now + min(node.clock.ahead_us for node in self.nodes)
         settings = self.scenario.settings
-        expected = slowest - settings.flush_interval_us - settings.loop_interval_us * 2 - MINUTE
+        expected = slowest - settings.flush_us - settings.interval_us * 2 - MINUTE
         for job in self.people.jobs.values():
             watermark = self.backend.watch.watermark(job.id)
             if watermark is None or watermark < expected:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evertick.executors.kubernetes.executor import KubernetesExecutor
-from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.executors.logs import Logs
 from evertick.kinds.kubernetes.cluster import Cluster
 from evertick.kinds.kubernetes.names import job_name
@@ -17,10 +17,11 @@ from evertick.model.lifecycle import Trigger
 from evertick.model.report import Report, RunFinished, RunLost, RunStarted
 from evertick.model.run import RunKey
 from evertick.model.work import Pod, Step, Work
+from evertick.settings.parts import KubernetesSettings
 from tests.executors.contract import KEY, NINE, Reports
 from tests.executors.running import OfAttempt
 
-SOON = KubernetesSettings(grace_us=SECOND, start_timeout_us=3600 * SECOND)
+SOON = KubernetesSettings(start_timeout_us=3600 * SECOND)
 
 
 def pod_job(line: str = "true", *, image: str = "shell", id: str = "report", pod=None, **work) -> Job:  # noqa: A002
@@ -57,15 +58,8 @@ class PodPlace:
         self._opened: list[KubernetesExecutor] = []
 
     def open(self, settings: KubernetesSettings = SOON) -> KubernetesExecutor:
-        settings = KubernetesSettings(
-            instance=self.instance,
-            grace_us=settings.grace_us,
-            start_timeout_us=settings.start_timeout_us,
-            keep_us=settings.keep_us,
-            log_streams=settings.log_streams,
-            namespaces=settings.namespaces,
-        )
-        executor = KubernetesExecutor(self.connect, self.folder, settings)
+        settings = replace(settings, instance=self.instance)
+        executor = KubernetesExecutor(self.connect, self.folder, settings, grace_seconds=1)
         executor.open(self.reports)
         self._opened.append(executor)
         return executor

@@ -11,7 +11,6 @@ import pytest
 from evertick.errors import SettingsError
 from evertick.executors.kubernetes import executor
 from evertick.executors.kubernetes.executor import LAUNCHERS
-from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError
 from evertick.kinds.kubernetes.names import STOPPED
 from evertick.kinds.kubernetes.status import is_over
@@ -20,6 +19,7 @@ from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.report import LaunchRefused, RunFinished, RunStarted, RunUnknown
 from evertick.model.work import Command, Param, Pod, Secret, Step, Work
+from evertick.settings.parts import KubernetesSettings
 from tests.executors.contract import KEY
 from tests.executors.kubernetes.behaviour import PodBehaviour, PodContract
 from tests.executors.kubernetes.fake import FakeCluster
@@ -28,7 +28,7 @@ from tests.executors.running import until
 
 pytestmark = pytest.mark.slow
 
-IMPATIENT = KubernetesSettings(start_timeout_us=SECOND, grace_us=SECOND)
+IMPATIENT = KubernetesSettings(start_timeout_us=SECOND)
 
 
 class FakeTroubles:
@@ -318,6 +318,6 @@ class TestTrouble:
         other.close()
 
     def test_logs_beyond_the_limit_are_fetched_at_the_end(self, place):
-        place.open(KubernetesSettings(log_streams=0, grace_us=SECOND))
+        place.open(KubernetesSettings(log_streams=0))
         assert place.run("echo one").state is SUCCEEDED
         assert place.log() == (b"one\n", True)

@@ -19,8 +19,9 @@ from evertick.cli.output import counted, note, output_option, show, show_text
 
 if TYPE_CHECKING:
     from evertick.executors.fleet.process_supervisor import Part
-    from evertick.executors.fleet.settings import Certificates, FleetSettings
+    from evertick.executors.fleet.settings import Certificates
     from evertick.model.member import Member
+    from evertick.settings.parts import FleetSettings
 
 certs_option = click.option(
     "--certs",
@@ -209,7 +210,7 @@ def join(
     """
     from evertick.errors import SettingsError
     from evertick.executors.fleet.process_supervisor import Part
-    from evertick.executors.fleet.settings import FleetSettings, is_loopback, need_dask
+    from evertick.executors.fleet.settings import check_url, is_loopback, need_dask
     from evertick.model.member import SLOTS_MAX, is_member_name
 
     need_dask()
@@ -223,14 +224,12 @@ def join(
             f"'--host {host}' is reachable from other machines and needs certificates. Remove --insecure."
         )
     home = (folder or Path.home() / f".evertick-{name}").absolute()
-    if insecure:
-        settings = FleetSettings(url)
-    else:
-        settings = FleetSettings(url, _certificates_of_member(url, name, token_text, certs, home))
+    certificates = None if insecure else _certificates_of_member(url, name, token_text, certs, home)
+    check_url(url, certificates)
     named = {"cpu": cpu, "memory": memory, "gpus": gpus}
     part = Part(
-        settings.url,
-        settings.certificates,
+        url,
+        certificates,
         name=name,
         labels=_labels(labels),
         folder=str(home),
@@ -403,17 +402,17 @@ def forget(url: str, member: str, certs: Path | None, output: str) -> None:
 
 def _settings(url: str, certs: Path | None) -> FleetSettings:
     from evertick.errors import SettingsError
-    from evertick.executors.fleet.settings import LEASE_US, Certificates, FleetSettings, need_dask
+    from evertick.executors.fleet.settings import Certificates, fleet_at, need_dask
     from evertick.settings import Settings
 
     need_dask()
     try:
-        lease_us = Settings.load(Path()).fleet.lease_us  # whether a member's own is too long is judged by it
+        settings = Settings.load(Path()).fleet  # whether a member's own lease is too long is judged by it
     except SettingsError:
-        lease_us = LEASE_US
+        settings = None
     if certs is None and url.startswith("tls://"):
-        return FleetSettings(url, Certificates.of_this_machine(), lease_us)
-    return FleetSettings(url, Certificates.in_folder(certs) if certs else None, lease_us)
+        return fleet_at(url, Certificates.of_this_machine(), settings)
+    return fleet_at(url, Certificates.in_folder(certs) if certs else None, settings)
 
 
 def _labels(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

@@ -31,7 +31,7 @@ from evertick.executors.fleet.process_supervisor import LEFT, Part
 from evertick.executors.fleet.registry import RECORD_FILE, MemberRegistry, Revocations, member_id
 from evertick.executors.fleet.relay import Relay
 from evertick.executors.fleet.servers import Hub, MemberWorker, Refusal
-from evertick.executors.fleet.settings import PORT, FleetSettings, is_loopback
+from evertick.executors.fleet.settings import PORT, fleet_at, is_loopback
 from evertick.executors.paths import private_folder
 from evertick.hardening import hide_process
 from evertick.model.instant import SECOND
@@ -146,7 +146,7 @@ def _why_not(error: BaseException) -> str:
 
 async def _say_what_is_wrong(settings: Part) -> None:
     """Print why the worker cannot connect: Dask retries in silence."""
-    fleet, told = FleetSettings(settings.url, settings.certificates), ""
+    fleet, told = fleet_at(settings.url, settings.certificates), ""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         try:

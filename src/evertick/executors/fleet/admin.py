@@ -12,9 +12,9 @@ from evertick.errors import Conflict, ExecutorUnavailable, NotFound
 from evertick.executors import protocol
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.membership import Membership
-from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.fleet.validation import heartbeat_of
 from evertick.model.member import Member
+from evertick.settings.parts import FleetSettings
 
 ANSWER_SECONDS = 10.0
 

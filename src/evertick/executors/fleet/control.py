@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from evertick.errors import ExecutorUnavailable, SettingsError
 from evertick.executors.fleet import frames, messages
 from evertick.executors.fleet.identity import Role, is_of_an_evertick_authority, peer_of
-from evertick.executors.fleet.settings import PORT, Certificates, FleetSettings, settle_key
+from evertick.executors.fleet.settings import PORT, Certificates, certificates_of, settle_key
+from evertick.settings.parts import FleetSettings
 
 CONNECT_SECONDS = 10.0
 RETRY_SECONDS = 0.1
@@ -126,7 +127,8 @@ async def _connect(settings: FleetSettings) -> tuple[asyncio.StreamReader, async
 
 async def _dial(settings: FleetSettings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     parts = urlsplit(settings.url)
-    context = client_context(settings.certificates) if settings.certificates else None
+    certificates = certificates_of(settings)
+    context = client_context(certificates) if certificates else None
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port or PORT, ssl=context, limit=BUFFER)
     try:
         _check_hub(writer)

@@ -20,7 +20,7 @@ from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.bundles import BundleError, Packer
 from evertick.executors.fleet.log_sync import LogCopies
 from evertick.executors.fleet.membership import Membership
-from evertick.executors.fleet.settings import FleetSettings, need_dask
+from evertick.executors.fleet.settings import certificates_of, need_dask
 from evertick.executors.protocol import LaunchEncoder, LaunchMessage
 from evertick.model.instant import Instant
 from evertick.model.member import Member
@@ -29,6 +29,7 @@ from evertick.model.resources import Resources
 from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
+from evertick.settings.parts import FleetSettings
 
 if TYPE_CHECKING:
     from evertick.executors.fleet.control import Control
@@ -218,7 +219,7 @@ class FleetExecutor:
 
     async def _look_after_certificate(self) -> None:
         """The next connection uses a new certificate; the hub closes those with the former one in time."""
-        certificates = self._settings.certificates
+        certificates = certificates_of(self._settings)
         if certificates is None:
             await asyncio.Event().wait()
             return

@@ -36,11 +36,11 @@ from evertick.executors.keeper_client import KeeperClient
 from evertick.executors.logs import Logs
 from evertick.executors.paths import private_folder
 from evertick.executors.protocol import Message
-from evertick.executors.settings import KeeperSettings
 from evertick.model.instant import DAY
 from evertick.model.member import Labels
 from evertick.model.resources import Resources, resources_of, resources_text
 from evertick.model.run import RunKey
+from evertick.settings.parts import KeeperSettings
 
 log = logging.getLogger("evertick.fleet")
 
@@ -170,7 +170,7 @@ class MemberPlugin(WorkerPlugin):
     def _acknowledged(self, stamp: int) -> None:
         """Only an acknowledged heartbeat renews the lease: both directions work."""
         if type(stamp) is int and 0 < stamp <= boottime_us():
-            lease = lease_from(stamp, self._lease_us, self._settings.grace_us, epoch=0)
+            lease = lease_from(stamp, self._lease_us, self._settings.kill_after_us, epoch=0)
             self._keeper.send(protocol.encode(protocol.LEASE, *lease))
 
     def _request_sub_runs(self, asked: list[Message]) -> None:

@@ -18,11 +18,12 @@ from evertick.errors import EvertickError, MemberUnavailable, MemberUnavailableR
 from evertick.executors import protocol
 from evertick.executors.fleet import messages, validation
 from evertick.executors.fleet.messages import Heartbeat
-from evertick.executors.fleet.settings import FleetSettings, need_dask
+from evertick.executors.fleet.settings import need_dask
 from evertick.executors.logs import LIMIT_MAX, LogChunk, LogFile, Logs
 from evertick.executors.protocol import Message, shard_key
 from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
+from evertick.settings.parts import FleetSettings
 
 ANSWER_SECONDS: Final = 10.0
 """For one question, including the connection."""

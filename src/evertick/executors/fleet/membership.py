@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from evertick.executors.fleet.messages import Heartbeat
-from evertick.executors.fleet.settings import FleetSettings
 from evertick.model.instant import SECOND
 from evertick.model.member import Closed, Member
+from evertick.settings.parts import FleetSettings
 
 FORGET_SECONDS = 7 * 86_400.0
 """A member that was disconnected for this long is not listed any more, unless it is expected."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from evertick.errors import SettingsError
-from evertick.model.instant import SECOND
+from evertick.settings.parts import FleetSettings
 
 PORT = 8786
-LEASE_US = 60 * SECOND
+LEASE_US: Final = FleetSettings().lease_us
 """Long enough to restart the hub: members end their attempts when they do not hear it for this long."""
 CA_FILE, CERT_FILE, KEY_FILE = "ca.pem", "cert.pem", "key.pem"
 NEXT_KEY_FILE = "next-key.pem"
@@ -51,20 +51,21 @@ class Certificates(NamedTuple):
         return cls.in_folder(folder) if (folder / CERT_FILE).is_file() else None
 
 
-@dataclass(frozen=True, slots=True)
-class FleetSettings:
-    url: str
-    """`tls://host:8786`, or `tcp://127.0.0.1:8786` on one machine."""
-    certificates: Certificates | None = None
-    lease_us: int = LEASE_US
-    """A member that was silent for this long is given up; its attempts are lost and may be retried elsewhere."""
-    silence_us: int = 5 * SECOND
-    """A member that was silent for this long gets no launches."""
-    expected: tuple[str, ...] = ()
-    """Members that should be connected."""
+def fleet_at(url: str, certificates: Certificates | None, settings: FleetSettings | None = None) -> FleetSettings:
+    """The fleet at an address, reached with these certificates; the rest as the settings have it."""
+    check_url(url, certificates)
+    settings = replace(settings or FleetSettings(), url=url)
+    if certificates is None:
+        return replace(settings, tls_ca=None, tls_cert=None, tls_key=None)
+    ca, cert, key = map(Path, certificates)
+    return replace(settings, tls_ca=ca, tls_cert=cert, tls_key=key)
 
-    def __post_init__(self) -> None:
-        check_url(self.url, self.certificates)
+
+def certificates_of(settings: FleetSettings) -> Certificates | None:
+    """The files that the settings name; None: the connection is not encrypted."""
+    if settings.tls_ca and settings.tls_cert and settings.tls_key:
+        return Certificates(str(settings.tls_ca), str(settings.tls_cert), str(settings.tls_key))
+    return None
 
 
 def check_url(url: str, certificates: Certificates | None) -> None:

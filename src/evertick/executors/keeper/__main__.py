@@ -29,8 +29,8 @@ from evertick.executors.keeper.unconfirmed import DeadlineFile, DeadlineSummary,
 from evertick.executors.keeper.watchdog import LOCK as WATCHDOG_LOCK
 from evertick.executors.keeper_process import LOCK as KEEPER_LOCK
 from evertick.executors.keeper_process import is_locked, try_lock
-from evertick.executors.settings import KeeperSettings
 from evertick.hardening import hide_process
+from evertick.settings.parts import KeeperSettings
 
 READY = b"ready\n"
 TAKEN = b"taken\n"
@@ -113,8 +113,8 @@ async def _serve(folder: Path, logs: Path, settings: KeeperSettings, files_soft:
         loop=loop,
         reaper=Reaper(loop),
         env=inherited(os.environ),
-        limits=Limits(files_soft, settings.memory_max_bytes, settings.files_max),
-        grace_seconds=settings.grace_us / 1_000_000,
+        limits=Limits(files_soft, settings.memory_bytes, settings.files),
+        grace_seconds=settings.kill_after_us / 1_000_000,
         logs=os.open(logs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),
         scratch=scratch,
         dev_null=os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC),
@@ -127,7 +127,7 @@ async def _serve(folder: Path, logs: Path, settings: KeeperSettings, files_soft:
     )
     server = Server(secrets.token_hex(8))
     recorder = Recorder(states, journal, settings, loop, server.send, server.connected_seconds)
-    server.handler = supervisor = Supervisor(recorder, runtime, settings.grace_us)
+    server.handler = supervisor = Supervisor(recorder, runtime, settings.kill_after_us)
     supervisor.may_lack_records = has_rebooted
     lease, deadlines = read_lease(folder), read_deadlines(folder)  # before the files are created
     supervisor.restore_lease(lease, deadlines.newest, LeaseKeeper(folder, runtime).save)

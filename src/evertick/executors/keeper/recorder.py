@@ -23,8 +23,8 @@ from evertick.executors.keeper.attempt_state import (
     StepEnd,
 )
 from evertick.executors.keeper.journal import ArchivedFile, Journal
-from evertick.executors.settings import KeeperSettings
 from evertick.model.subrun import SubRunEnd, sub_run_key
+from evertick.settings.parts import KeeperSettings
 
 STEPS_SECONDS = 0.3
 """Steps that start and end within this time are reported together."""

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Final, Protocol
 
 from evertick.errors import SettingsError
-from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.kinds.kubernetes.cluster import Cluster, jobs_path, pods_path
 from evertick.kinds.kubernetes.manifest import Json
 from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, INSTANCE, ROLE, selector_of
 from evertick.kinds.kubernetes.watcher import Watch
+from evertick.settings.parts import KubernetesSettings
 
 CLOSE_SECONDS: Final = 5.0
 _CONFIGURATION: Final = "configuration"

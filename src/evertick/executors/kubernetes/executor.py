@@ -17,20 +17,20 @@ from evertick.executors.kubernetes.attempt_manifest import manifest_of
 from evertick.executors.kubernetes.connection import CLOSE_SECONDS, Connection
 from evertick.executors.kubernetes.finalize import NAME, Finalizer
 from evertick.executors.kubernetes.log_copy import LogCopies
-from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.executors.paths import private_folder
 from evertick.kinds import StepError
 from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
 from evertick.kinds.kubernetes.diagnostics import why_no_pod
 from evertick.kinds.kubernetes.job_tracker import TICK_SECONDS, Action, Ending
-from evertick.kinds.kubernetes.manifest import Json
+from evertick.kinds.kubernetes.manifest import GRACE_SECONDS, Json
 from evertick.kinds.kubernetes.names import job_name
 from evertick.kinds.kubernetes.status import Running, is_over
 from evertick.model.instant import SECOND, Instant, from_text
 from evertick.model.lifecycle import CANCELLED, FAILED
 from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
+from evertick.settings.parts import KubernetesSettings
 
 log = logging.getLogger("evertick.kubernetes")
 
@@ -52,10 +52,16 @@ class KubernetesExecutor:
     name = NAME
 
     def __init__(
-        self, connect: Callable[[], Cluster], state_folder: Path | str, settings: KubernetesSettings | None = None
+        self,
+        connect: Callable[[], Cluster],
+        state_folder: Path | str,
+        settings: KubernetesSettings | None = None,
+        grace_seconds: int = GRACE_SECONDS,
     ) -> None:
         self._logs = Path(state_folder).absolute() / "logs"
         self._settings = settings or KubernetesSettings()
+        self._grace_seconds = grace_seconds
+        """Between SIGTERM and SIGKILL, when a run is stopped."""
         self._report: Callable[[Report], None] = _not_open
         self._lock = threading.RLock()
         self._attempts: dict[str, TrackedAttempt] = {}
@@ -131,7 +137,9 @@ class KubernetesExecutor:
         """The first connection to the cluster."""
         private_folder(self._logs.parent)
         private_folder(self._logs)
-        self._finalizer = Finalizer(cluster, self._logs, self._settings, self._copies, self._closing)
+        self._finalizer = Finalizer(
+            cluster, self._logs, self._settings.keep_us // SECOND, self._grace_seconds, self._copies, self._closing
+        )
         threading.Thread(target=self._tick, args=(cluster,), name="evertick-pod-clock", daemon=True).start()
 
     # Work of the pools' threads
@@ -210,7 +218,7 @@ class KubernetesExecutor:
     def _end_job(self, tracked: TrackedAttempt) -> None:
         assert tracked.ending is not None
         job = (self._connection.cluster(), tracked.namespace, tracked.name)
-        job_api.end(*job, tracked.ending.detail, self._settings.grace_us // SECOND, self._closing)
+        job_api.end(*job, tracked.ending.detail, self._grace_seconds, self._closing)
 
     def _settle(self, tracked: TrackedAttempt) -> None:
         with self._lock:

@@ -11,11 +11,10 @@ from typing import Final
 
 from evertick.executors.kubernetes.attempt import TrackedAttempt
 from evertick.executors.kubernetes.log_copy import LogCopies, LogCopy
-from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import Cluster
 from evertick.kinds.kubernetes.status import Ended, Taken, Verdict
-from evertick.model.instant import SECOND, Instant
+from evertick.model.instant import Instant
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import Report, RunFinished, RunLost, RunStarted
 
@@ -28,23 +27,30 @@ class Finalizer:
     """Blocks while it asks the cluster; call it from worker threads."""
 
     def __init__(
-        self, cluster: Cluster, logs: Path, settings: KubernetesSettings, copies: LogCopies, closing: threading.Event
+        self,
+        cluster: Cluster,
+        logs: Path,
+        keep_seconds: int,
+        grace_seconds: int,
+        copies: LogCopies,
+        closing: threading.Event,
     ) -> None:
         self._cluster = cluster
         self._logs = logs
-        self._settings = settings
+        self._keep_seconds = keep_seconds
+        self._grace_seconds = grace_seconds
         self._copies = copies
         self._closing = closing
 
     def settle(self, attempt: TrackedAttempt, *, is_gone: bool) -> Sequence[Report] | None:
         """The reports; None if we are closed before the result is known."""
         attempt.is_gone = is_gone
-        verdict = attempt.final_verdict(self._cluster, self._settings.grace_us // SECOND, self._closing)
+        verdict = attempt.final_verdict(self._cluster, self._grace_seconds, self._closing)
         if self._closing.is_set():
             return None
         self._complete_log(attempt)
         if isinstance(verdict, Ended) and not is_gone and attempt.ending is None:
-            job_api.release(self._cluster, attempt.namespace, attempt.name, self._settings.keep_us // SECOND)
+            job_api.release(self._cluster, attempt.namespace, attempt.name, self._keep_seconds)
         return reports_of(attempt, verdict, time.time_ns() // 1_000)
 
     def copy_of(self, attempt: TrackedAttempt, pod: str) -> LogCopy:
