@@ -83,7 +83,7 @@ class Client:
     ) -> None:
         found = url or os.environ.get(URL_VARIABLE, "")
         if not found:
-            raise SettingsError(f"Missing the server's URL. Pass it to Client, or set {URL_VARIABLE}.")
+            raise SettingsError(f"missing the server's URL. Pass it to Client, or set {URL_VARIABLE}.")
         self._http = HttpConnection(found, token or find_token(token_file), timeout_seconds)
 
     @property
@@ -323,7 +323,7 @@ class Client:
         request_id: str = "",
         wait_seconds: float = 0.0,
     ) -> RequestStatus:
-        """Run a job now; its overlap policy applies."""
+        """Run a job now; its overlap rule applies."""
         sent = {"job": job_id, "params": dict(params or {}), "trigger": trigger}
         return self._command(routes.TRIGGER, request_id, wait_seconds, sent)
 
@@ -347,7 +347,7 @@ class Client:
     def resume(
         self, job_id: str, keep: Missed | None = None, *, request_id: str = "", wait_seconds: float = 0.0
     ) -> RequestStatus:
-        """Resume a job; `keep` says which missed occurrences run, else the job's policy does."""
+        """Resume a job; `keep` says which missed occurrences run, else the job's catch-up rule does."""
         return self._command(routes.RESUME, request_id, wait_seconds, {"job": job_id, "catchup": keep})
 
     def backfill(
@@ -444,9 +444,9 @@ def find_token(file: str | Path | None = None) -> str | None:
         text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not a text file"
-        raise SettingsError(f"Cannot read the token file '{path}': {reason}.") from error
+        raise SettingsError(f"cannot read the token file '{path}': {reason}.") from error
     if mode & 0o077:
-        raise SettingsError(f"Other users can read the token file '{path}'. Run: chmod 600 {path}")
+        raise SettingsError(f"other users can read the token file '{path}'. Run: chmod 600 {path}")
     return text or None
 
 

@@ -55,12 +55,12 @@ class HttpConnection:
         if not host or parts.scheme not in ("http", "https"):
             raise SettingsError(f"'{url}' is not a server URL. Write for example https://evertick.example.")
         if token and not _TOKEN.fullmatch(token):
-            raise SettingsError("The token contains invalid characters. Copy it again, exactly as it was shown.")
+            raise SettingsError("the token contains invalid characters. Copy it again, exactly as it was shown.")
         if parts.username or parts.password:
-            raise SettingsError("A server URL must not contain a password. Put the token into EVERTICK_TOKEN.")
+            raise SettingsError("a server URL must not contain a password. Put the token into EVERTICK_TOKEN.")
         if parts.scheme == "http" and token and not _is_loopback(host):
             raise SettingsError(
-                f"The token would travel to {host} unencrypted. Use https://, or a tunnel to http://127.0.0.1:PORT."
+                f"the token would travel to {host} unencrypted. Use https://, or a tunnel to http://127.0.0.1:PORT."
             )
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._base = parts.path.rstrip("/")
@@ -105,7 +105,7 @@ class HttpConnection:
                 return self._exchange(method, target, content, headers, wait_seconds)
             except ssl.SSLCertVerificationError as error:
                 raise ServerUnavailable(
-                    f"The certificate of {self.url} is not trusted: {error.verify_message}. "
+                    f"the certificate of {self.url} is not trusted: {error.verify_message}. "
                     "Set SSL_CERT_FILE to the file of the authority that signed it."
                 ) from error
             except (OSError, http.client.HTTPException) as error:
@@ -113,7 +113,7 @@ class HttpConnection:
                 if is_last:
                     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
                     raise ServerUnavailable(
-                        f"The server {self.url} does not answer: {reason}. Check the URL and whether it is running."
+                        f"the server {self.url} does not answer: {reason}. Check the URL and whether it is running."
                     ) from error
         raise AssertionError("the last try returns or raises")
 
@@ -129,7 +129,7 @@ class HttpConnection:
         body = response.read(RESPONSE_BYTES_MAX)
         if not response.isclosed():
             self._connection.close()
-            raise ServerUnavailable(f"The response of {self.url} is too large. Request fewer items.")
+            raise ServerUnavailable(f"the response of {self.url} is too large. Request fewer items.")
         return Response(response.status, response.headers.get_content_type(), body)
 
     def data_of(self, response: Response) -> Any:
@@ -153,7 +153,7 @@ class HttpConnection:
             return _user_error(_ERRORS[status], detail or f"The server {self.url} answers with {status}.", problem)
         if 300 <= status < 400 or not is_json:
             return ServerUnavailable(f"{self.url} is not an Evertick server (status {status}). Check the URL.")
-        return ServerUnavailable(f"The server {self.url} failed: {detail or f'status {status}'}")
+        return ServerUnavailable(f"the server {self.url} failed: {detail or f'status {status}'}")
 
 
 def _is_loopback(host: str) -> bool:

@@ -145,4 +145,4 @@ def test_an_error_is_one_line_on_stderr():
         [sys.executable, "-m", "evertick", "upcoming", "no\x1b[31mwhere"], capture_output=True, text=True, check=False
     )
     assert (result.returncode, result.stdout) == (3, "")
-    assert result.stderr == "evertick: The folder 'no\\x1b[31mwhere' does not exist. Name a folder of job files.\n"
+    assert result.stderr == "evertick: the folder 'no\\x1b[31mwhere' does not exist. Name a folder of job files.\n"

@@ -213,7 +213,7 @@ def test_why_has_a_heading_and_sentences(folder):
     result = run("why", "etl", "2027-01-15T06:00", "--folder", folder)
     lines = result.stdout.splitlines()
     assert lines[0] == "etl  2027-01-15 06:00 UTC   skipped: overlap"
-    assert lines[2] == "  policy: overlap: skip, from default"
+    assert lines[2] == "  rule: overlap: skip, from default"
     data = json.loads(run("why", failed_run(), "--folder", folder, "-o", "json").stdout)
     assert (data["outcome"], data["run"]["exit_code"], data["advice"]) == (
         "failed",
@@ -272,7 +272,7 @@ def test_plan_tells_what_fires_and_that_there_is_more(folder):
 def test_explain_tells_each_rule_with_its_place(folder):
     rules = {rule["name"]: rule for rule in json.loads(run("explain", "etl", "--folder", folder, "-o", "json").stdout)}
     assert rules["start.0"]["origin"] == f"{folder}/etl.yaml:1"
-    assert "POLICY" in run("explain", "etl", "--folder", folder).stdout
+    assert "RULE" in run("explain", "etl", "--folder", folder).stdout
 
 
 @pytest.fixture

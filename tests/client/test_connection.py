@@ -182,5 +182,5 @@ def test_a_token_comes_from_a_file_that_only_its_owner_reads(tmp_path, monkeypat
     file.chmod(0o644)
     with pytest.raises(errors.SettingsError, match="chmod 600"):
         find_token(file)
-    with pytest.raises(errors.SettingsError, match="Cannot read"):
+    with pytest.raises(errors.SettingsError, match="cannot read"):
         find_token(tmp_path / "nothing")

@@ -80,9 +80,9 @@ def test_the_rules_of_a_job_are_told_with_their_places():
     rules = {rule.name: (rule.value, rule.origin) for rule in explain(job(text))}
     assert rules["start.0"] == ("0 * * * * (Europe/Berlin)", "jobs/etl.yaml:1")
     assert rules["timezone"] == ("Europe/Berlin", "jobs/etl.yaml:2")
-    assert rules["catchup_window"] == ("6h", "jobs/etl.yaml:4")
+    assert rules["catchupWindow"] == ("6h", "jobs/etl.yaml:4")
     assert rules["missed"] == ("latest", "jobs/etl.yaml:5")
-    assert rules["retry.max_retries"] == ("2", "jobs/etl.yaml:6")
+    assert rules["retryPolicy.maxRetries"] == ("2", "jobs/etl.yaml:6")
     assert rules["priority"] == ("3", "jobs/etl.yaml:7")
     assert rules["grace"] == ("30s", "default")
     assert all(origin for _value, origin in rules.values())
@@ -94,7 +94,7 @@ def test_the_rules_of_a_job_are_told_with_their_places():
         pytest.param("", "overlap: skip", id="by default"),
         pytest.param("overlap: parallel(3)\n", "overlap: parallel(3)", id="its own field"),
         pytest.param("catchupWindow: 6h\noverlapPolicy: all\n", "overlapPolicy: all", id="the policy of a catch-up"),
-        pytest.param("catchupWindow: 6h\n", "overlapPolicy: skip", id="the default of a catch-up"),
+        pytest.param("catchupWindow: 6h\n", "overlap: skip", id="the default of a catch-up"),
         pytest.param("blockStrategy: COVER\n", "blockStrategy: COVER", id="another system's word"),
     ],
 )

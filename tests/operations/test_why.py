@@ -33,8 +33,8 @@ def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
     assert (answer.at, answer.zone, answer.verdict) == (at(2), "Europe/Berlin", "skipped: overlap")
     assert answer.sentences == (
         "decided 03:00:00.004 on node a1; the run of 02:00 was still active (02:00:00 to 03:12:41)",
-        "policy: overlapPolicy: skip, from jobs/etl.yaml:5",
-        "to run every occurrence one after another: overlapPolicy: all",
+        "rule: overlapPolicy: skip, from jobs/etl.yaml:5",
+        "to run every occurrence one after another: replace overlapPolicy with missed: all and overlap: wait",
         "to run it now: evertick backfill etl --from 2026-03-02T03:00 --to 2026-03-02T03:00:01",
     )
     assert answer.other is not None
@@ -77,8 +77,8 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.MISSED,
             Facts(missed_by="none"),
             "no scheduler was running when it was due, and the job does not run missed occurrences",
-            "policy: missed: none, from default",
-            "to run missed occurrences: missed: all",
+            "rule: missed: none, from default",
+            "to run missed occurrences: missed: all and overlap: wait",
             id="missed",
         ),
         pytest.param(
@@ -86,7 +86,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.MISSED,
             Facts(),
             "missed, and older than the catch-up window",
-            "policy: catchupWindow: 6h, from jobs/etl.yaml:4",
+            "rule: catchupWindow: 6h, from jobs/etl.yaml:4",
             "to run older ones: set a catchupWindow longer than 6h",
             id="older than the window",
         ),
@@ -95,8 +95,8 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.OVERLAP,
             Facts(missed_by="first"),
             "no scheduler was running when it was due; only the first missed occurrence runs",
-            "policy: overlapPolicy: skip, from default of catchupWindow",
-            "to run missed occurrences: overlapPolicy: all",
+            "rule: missed: first, from default of catchupWindow",
+            "to run missed occurrences: missed: all and overlap: wait",
             id="not the first that was missed",
         ),
         pytest.param(
@@ -104,7 +104,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.SUPERSEDED,
             Facts(other=key(4).run_id),
             "the newer run of 05:00 replaced it",
-            "policy: overlap: latest, from jobs/etl.yaml:4",
+            "rule: overlap: latest, from jobs/etl.yaml:4",
             "to run every occurrence one after another: overlap: wait",
             id="superseded",
         ),
@@ -113,7 +113,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.LATE,
             Facts(),
             "later than the job's window allows",
-            "policy: maxDelayMinutes: 30, from jobs/etl.yaml:4",
+            "rule: maxDelayMinutes: 30, from jobs/etl.yaml:4",
             "to allow later starts: increase maxDelayMinutes",
             id="late",
         ),
@@ -122,7 +122,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.ALREADY_SUCCEEDED,
             Facts(success_for=at(1.5)),
             "a run has already succeeded for 02:30:00",
-            "policy: skipIfSuccessful: true, from jobs/etl.yaml:4",
+            "rule: skipIfSuccessful: true, from jobs/etl.yaml:4",
             "to run it anyway: skipIfSuccessful: false",
             id="already succeeded",
         ),
@@ -131,7 +131,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.DISABLED,
             Facts(held_since=at(-12)),
             "the job had been disabled since 2026-03-01 13:00:00",
-            "policy: enabled: false, from jobs/etl.yaml:4",
+            "rule: enabled: false, from jobs/etl.yaml:4",
             "to run it: enabled: true",
             id="disabled",
         ),
@@ -184,7 +184,7 @@ def test_one_that_waits_names_what_it_waits_for(store):
     change(store, key(2), WAITING, at(2))
     answer = ask(store, "2026-03-02T03:00", TEXT + "overlap: wait\n")
     assert "waiting for etl@2026-03-02T01:00:00Z (running)" in answer.sentences
-    assert "policy: overlap: wait, from jobs/etl.yaml:4" in answer.sentences
+    assert "rule: overlap: wait, from jobs/etl.yaml:4" in answer.sentences
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_without_its_file_the_zone_and_schedule_come_from_the_ledger_and_the_pol
     fill(store, entry(2, state=SKIPPED, reason=SkipReason.MISSED), watermark=6)
     answer = ask(store, "2026-03-02T03:00", is_known=False)
     assert answer.zone == "Europe/Berlin"
-    assert "policy: unknown" in answer.sentences[1]
+    assert "rule: unknown" in answer.sentences[1]
 
 
 def test_a_job_that_is_not_there_names_the_nearest(store):

@@ -46,7 +46,7 @@ def test_a_full_queue_and_those_in_it_are_named(queued):
     assert (
         f"waiting for a place in the queue 'db' of 2 places, held by a@{NINE} (running) and b@{NINE} (running)" in told
     )
-    assert any(one.startswith("policy: queue: db, from ") for one in told)
+    assert any(one.startswith("rule: queue: db, from ") for one in told)
     assert not any("overlap" in one for one in told)
 
 
@@ -68,7 +68,7 @@ def test_the_job_before_it_and_its_state_are_named():
     here.run_until("09:01")
     told = sentences(here)
     assert f"waiting for 'a' to succeed; its newest run a@{NINE} is running" in told
-    assert any(one.startswith("policy: after: a, from ") for one in told)
+    assert any(one.startswith("rule: after: a, from ") for one in told)
     here.run_until("09:10:01")
     requests = [one for one in here.store.claim(None, 100) if one.kind is RequestKind.CHAIN]
     here.say(*map(message_of, requests))
@@ -118,7 +118,7 @@ def test_a_caught_up_run_names_the_rule_in_the_words_and_at_the_place_it_was_wri
     here.stall(3 * HOUR)
     here.run_for(5 * SECOND)
     told = sentences(here)
-    assert "policy: overlapPolicy: all, from jobs/z.yaml:4" in told
+    assert "rule: overlapPolicy: all, from jobs/z.yaml:4" in told
     assert any("caught up" in one for one in told)
 
 

@@ -26,7 +26,7 @@ PAGES = [
     pytest.param("/jobs/etl", "Next starts", id="job"),
     pytest.param("/jobs/etl?tab=ledger", "Trigger", id="ledger of a job"),
     pytest.param("/jobs/etl?tab=calendar", "In this year", id="calendar of a job"),
-    pytest.param("/jobs/etl?tab=rules", "catchup_window", id="definition of a job"),
+    pytest.param("/jobs/etl?tab=rules", "catchupWindow", id="definition of a job"),
     pytest.param("/jobs/no-such-job", "All jobs", id="a job that is not there"),
     pytest.param("/runs", "Details", id="runs"),
     pytest.param("/runs?state=failed&trigger=scheduler", "exit code 1", id="runs with a filter"),

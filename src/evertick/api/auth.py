@@ -154,7 +154,7 @@ class AuthMiddleware:
             return None, problem(503, "the server cannot check tokens now. Next: see its log.")
         if is_wrong:
             wait = app_state.limiter.failed("token", address)
-            return None, too_often(wait) if wait else _unproved("The token or the session is invalid or has expired.")
+            return None, too_often(wait) if wait else _unproved("the token or the session is invalid or has expired.")
         if role == OPEN:
             return caller, None
         if caller is None:

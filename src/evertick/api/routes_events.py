@@ -35,7 +35,7 @@ async def stream_events(
     `reset` means that events were lost: reload what you show. Without events, a `beat` is sent every 15 seconds.
     """
     if at.feed.listeners >= LISTENERS_MAX:
-        return problem(503, f"The limit of {LISTENERS_MAX} listeners is reached.", headers={"retry-after": "30"})
+        return problem(503, f"the limit of {LISTENERS_MAX} listeners is reached.", headers={"retry-after": "30"})
     headers = {"x-accel-buffering": "no", "cache-control": "no-store"}
     if request.state.is_head:
         return Response(media_type="text/event-stream", headers=headers)  # what follows never ends, and is not wanted

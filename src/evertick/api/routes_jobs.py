@@ -158,7 +158,7 @@ def trigger_job(
     body: Annotated[TriggerBody | None, InBody()] = None,
     wait: Wait = 0,
 ) -> RequestStatus:
-    """Run a job now; its overlap policy applies."""
+    """Run a job now; its overlap rule applies."""
     params = body.params if body else {}
     request.state.noted = {"params": sorted(params)}
     trigger = Trigger.MANUAL if who.is_page or (body and body.trigger == "manual") else Trigger.API

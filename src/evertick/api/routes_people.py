@@ -112,7 +112,7 @@ def sign_in(at: At, request: Request, body: SignIn) -> SessionState | Response:
     token = at.tokens.check(body.token.strip())
     if token is None:
         wait = at.limiter.failed("sign-in", request.client.host if request.client else "unknown")
-        return too_often(wait) if wait else problem(401, "The token is invalid or has expired.")
+        return too_often(wait) if wait else problem(401, "the token is invalid or has expired.")
     name, session = at.sessions.begin(token)
     request.state.caller = Caller(token.name, token.role, token.id)
     response = respond(_state(at, token.name, token.role, session.csrf))

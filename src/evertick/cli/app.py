@@ -58,7 +58,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "cron": "Explain a cron expression and show its next times.",
     "doctor": "Check the machine, the settings, the ledger and the scheduler.",
     "db": "Migrate, check and back up the ledger's database.",
-    "explain": "Show a job's effective policy and where each value is set.",
+    "explain": "Show the rules of a job and where each is set.",
     "fleet": "Run jobs on other machines.",
     "history": "Show past runs and skipped occurrences, newest first.",
     "import": "Convert a crontab, systemd timers, Kubernetes CronJobs, Dagu or XXL-JOB jobs to job files.",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from evertick.operations.results.schedule import Fire, Overview
 
 ROWS_MAX = 8
+LAG_SHOWN_SECONDS = 1.0
 """Rows per table."""
 
 
@@ -69,7 +70,7 @@ def lines_of(found: Overview) -> list[str]:
         f"last 24 hours: {counted or 'no runs'}{share}{f'; skipped: {skips}' if skips else ''}",
     ]
     if times or lag is not None:
-        behind = f"; planning lags by {_seconds(lag)}" if lag is not None else ""
+        behind = f"; planning lags by {_seconds(lag)}" if lag is not None and lag >= LAG_SHOWN_SECONDS else ""
         lines.append(f"start delay: {', '.join(times) or 'unknown'}{behind}")
     return lines
 

@@ -190,7 +190,7 @@ class Target:
         from evertick.errors import NotFound
 
         if self.folder is None and self.server is None:
-            raise NotFound("This command needs the job files. Name their folder with --folder.")
+            raise NotFound("this command needs the job files. Name their folder with --folder.")
 
     @contextmanager
     def open(self) -> Iterator[Store]:
@@ -202,7 +202,7 @@ class Target:
         url = self.require_url()
         file = self.ledger_file()
         if file is not None and not file.exists():
-            raise StoreUnavailable(f"The ledger '{file}' does not exist. Check --store, or name the --folder.")
+            raise StoreUnavailable(f"the ledger '{file}' does not exist. Check --store, or name the --folder.")
         store = open_store(url)
         try:
             yield store
@@ -239,7 +239,7 @@ class Target:
 
         if self.url is None and self.is_store_hidden:
             raise StoreUnavailable(
-                f"The scheduler of '{self.folder}' is not running, and its ledger's URL is not recorded because it "
+                f"the scheduler of '{self.folder}' is not running, and its ledger's URL is not recorded because it "
                 "holds a password. Set EVERTICK_STORE to the URL, or start the scheduler."
             )
         if self.url is None:
@@ -335,7 +335,7 @@ _STORE = click.option(
     "--store",
     envvar="EVERTICK_STORE",
     metavar="URL",
-    help="The ledger; default: that of the folder.",
+    help="URL of the ledger; default: the folder's.",
 )
 _FOLDER = click.option(
     "--folder",
@@ -412,7 +412,7 @@ def find_target(url: str | None, folder: Path | None, *, is_lenient: bool = Fals
     from evertick.settings.state_pointer import find_state, read_place
 
     if folder is not None and not folder.is_dir():
-        raise NotFound(f"The folder '{folder}' does not exist. Name a folder of job files.")
+        raise NotFound(f"the folder '{folder}' does not exist. Name a folder of job files.")
     of_run = _of_run() if folder is None and not url else None
     here = folder if folder is not None else of_run[0] if of_run else Path()
     try:

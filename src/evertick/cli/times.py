@@ -44,6 +44,11 @@ def local_text(instant: Instant, zone: str, *, seconds: bool = True) -> str:
     return moment.strftime(pattern) + (f".{fraction:06d}".rstrip("0") if seconds and fraction else "")
 
 
+def whole_second_text(moment: datetime, zone: str) -> str:
+    """The same without a fraction: for times at which something happened, not for due times."""
+    return local_text(from_datetime(moment.replace(microsecond=0)), zone)
+
+
 def offset_text(instant: Instant, zone: str) -> str:
     """`+01:00`: the offset from UTC of a time zone at an instant."""
     text = to_datetime(instant).astimezone(ZoneInfo(zone)).strftime("%z")

@@ -57,7 +57,7 @@ class WebThread:
             )
             self._server = ApiServer(app_state)
         except EvertickError as error:
-            note(f"The web page and the API could not start: {error}")
+            note(f"The web interface and the API could not start: {error}")
             return
         self._server.start(note)
 

@@ -102,7 +102,7 @@ def describe(call: Callable[..., Any], isolation: str | None = None) -> Function
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
             raise DefinitionError(
-                f"Parameter '{parameter.name}' of '{name}' is positional only.",
+                f"parameter '{parameter.name}' of '{name}' is positional only.",
                 hint="Give it a default, or make it a keyword parameter.",
             )
         schema = _SCHEMAS.get(annotation) if isinstance(annotation, type) else None
@@ -112,7 +112,7 @@ def describe(call: Callable[..., Any], isolation: str | None = None) -> Function
             params.append(Param(parameter.name, default, {"type": schema}))
         elif not has_default:
             raise DefinitionError(
-                f"Parameter '{parameter.name}' of '{name}' can never be set: a request carries texts and numbers.",
+                f"parameter '{parameter.name}' of '{name}' can never be set: a request carries texts and numbers.",
                 hint="Annotate it with str, int, float, bool or RunContext, or give it a default.",
             )
     return Function(call, chosen, context_name, tuple(params))
@@ -123,7 +123,7 @@ def _signature(call: Callable[..., Any], name: str) -> inspect.Signature:
         return inspect.signature(call)
     except (TypeError, ValueError):
         raise DefinitionError(
-            f"The parameters of '{name}' cannot be read.", hint="Decorate a Python function that calls it."
+            f"the parameters of '{name}' cannot be read.", hint="Decorate a Python function that calls it."
         ) from None
 
 
@@ -134,7 +134,7 @@ def _isolation(written: str | None, is_async: bool, name: str) -> Isolation:
         chosen = Isolation(written)
     except ValueError:
         raise DefinitionError(
-            f"Unknown isolation '{written}'.",
+            f"unknown isolation '{written}'.",
             hint=f"Write one of: {', '.join(Isolation)}.",
             field="isolation",
         ) from None

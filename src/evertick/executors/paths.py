@@ -27,7 +27,7 @@ def state_folder(path: Path) -> Path:
         return private_folder(path)
     except OSError as error:
         raise SettingsError(
-            f"The state folder '{path}' cannot be used: {error.strerror}. "
+            f"the state folder '{path}' cannot be used: {error.strerror}. "
             "Make it writable, or choose another with the setting 'state' (EVERTICK_STATE)."
         ) from error
 
@@ -37,7 +37,7 @@ def private_folder(path: Path) -> Path:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.stat()
     if found.st_uid != os.geteuid():
-        raise SettingsError(f"The folder {path} belongs to another user. Choose another state folder.")
+        raise SettingsError(f"the folder {path} belongs to another user. Choose another state folder.")
     if stat.S_IMODE(found.st_mode) & 0o077:
         path.chmod(0o700)
     return path

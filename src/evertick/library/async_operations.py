@@ -76,7 +76,7 @@ class AsyncOperations(Protocol):
     ) -> Run:
         """Run a job now, and return the run when it has ended; with `wait=False` as soon as it is requested.
 
-        The job's overlap policy applies: the run may wait, or be skipped. `TimeoutError` if it has not ended in time;
+        The job's overlap rule applies: the run may wait, or be skipped. `TimeoutError` if it has not ended in time;
         the run continues then.
         """
         ledger = self._open_ledger()
@@ -201,7 +201,7 @@ class AsyncOperations(Protocol):
 
     async def _require_scheduler(self, ledger: Ledger) -> None:
         if not self._is_started and not await asyncio.to_thread(lambda: ledger.is_scheduler_running):
-            raise Conflict("No scheduler is running on this ledger, so no answer would come. Next: await start()")
+            raise Conflict("no scheduler is running on this ledger, so no answer would come. Next: await start()")
 
 
 async def _until(look: Callable[[], T | None], timeout: float | None, what: str) -> T:

@@ -120,7 +120,9 @@ def why_held(job: Job | None, record: JobRecord | None) -> tuple[SkipReason | No
     """Why an occurrence of the job would not run as things are now."""
     if record is not None and record.paused_at is not None:
         catches_up = job is not None and job.policy.missed is not Missed.NONE
-        later = "decided by the job's policy on resume" if catches_up else "skipped unless resumed with --catchup"
+        later = (
+            "decided by the job's catch-up rule on resume" if catches_up else "skipped unless resumed with --catchup"
+        )
         return SkipReason.PAUSED, later
     if job is not None and not job.enabled:
         return SkipReason.DISABLED, "skipped while the job is disabled"

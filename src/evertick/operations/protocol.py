@@ -275,7 +275,7 @@ class Operations(Protocol):
         request_id: str = "",
         wait_seconds: float = 0.0,
     ) -> RequestStatus:
-        """Run a job now; its overlap policy applies."""
+        """Run a job now; its overlap rule applies."""
         ...
 
     def cancel(self, target: str, *, request_id: str = "", wait_seconds: float = 0.0) -> RequestStatus:
@@ -295,7 +295,7 @@ class Operations(Protocol):
     def resume(
         self, job_id: str, keep: Missed | None = None, *, request_id: str = "", wait_seconds: float = 0.0
     ) -> RequestStatus:
-        """Resume a job; `keep` says which missed occurrences run, else the job's policy does."""
+        """Resume a job; `keep` says which missed occurrences run, else the job's catch-up rule does."""
         ...
 
     def backfill(

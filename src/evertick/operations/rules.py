@@ -1,16 +1,34 @@
-"""The policies of a job, and where each of them was set."""
+"""The rules of a job, and where each of them is set."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.model.definition import sandbox_text
 from evertick.model.duration import format_duration
 from evertick.model.job import Job
 from evertick.model.lifecycle import SkipReason
-from evertick.model.policy import Missed
+from evertick.model.policy import Missed, OverlapKind
 from evertick.model.resources import resources_text
 from evertick.operations.results.jobs import Rule
+
+FIELDS: Final = {
+    "catchup_window": "catchupWindow",
+    "max_delay": "window",
+    "skip_if_successful": "skipIfSuccessful",
+    "retry.max_retries": "retryPolicy.maxRetries",
+    "retry.delay": "retryPolicy.retryDelay",
+    "retry.backoff": "retryPolicy.backoff",
+    "retry.max_delay": "retryPolicy.maxDelay",
+    "retry.jitter": "retryPolicy.jitter",
+    "runs_on": "runsOn",
+    "on_executor_lost": "onExecutorLost",
+    "backlog_max": "jobs.backlog",
+    "log_retention": "logRetention",
+}
+"""The field of a job file, or the setting, behind a rule of another name."""
+
+_RUN_ALL = (OverlapKind.WAIT, OverlapKind.PARALLEL)
 
 
 def explain(job: Job) -> list[Rule]:
@@ -51,7 +69,7 @@ def explain(job: Job) -> list[Rule]:
         "constraints": ", ".join(type(one).__name__ for one in job.constraints),
         "steps": ", ".join(step.name for step in job.steps),
     }
-    return [Rule(name, value, origin_of(job, name)) for name, value in values.items() if value]
+    return [Rule(FIELDS.get(name, name), value, origin_of(job, name)) for name, value in values.items() if value]
 
 
 def origin_of(job: Job, name: str) -> str:
@@ -120,7 +138,7 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
             return Ruling(
                 f"at most {policy.backlog_max:,} runs wait",
                 origin_of(job, "backlog_max"),
-                "to reduce the backlog: shorten catchupWindow, or set overlapPolicy: latest",
+                "to reduce the backlog: shorten catchupWindow, or write missed: latest",
             )
         case SkipReason.DISABLED:
             return Ruling(f"enabled: {str(job.enabled).lower()}", origin_of(job, "enabled"), "to run it: enabled: true")
@@ -132,11 +150,12 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
 
 
 def _one_by_one(job: Job) -> str:
-    return "one after another: " + ("overlapPolicy: all" if is_overlap_policy(job) else "overlap: wait")
+    return "one after another: " + (_keep_all(job) if is_overlap_policy(job) else "overlap: wait")
 
 
 def _keep_all(job: Job) -> str:
-    return "overlapPolicy: all" if job.policy.catchup_window_us is not None else "missed: all"
+    rule = "missed: all" if job.policy.overlap.kind in _RUN_ALL else "missed: all and overlap: wait"
+    return f"replace overlapPolicy with {rule}" if is_overlap_policy(job) and "missed" in job.written else rule
 
 
 def _unwritten(job: Job, name: str) -> str:

@@ -282,7 +282,7 @@ def _trigger_words(row: LedgerRow) -> str:
         case "scheduler":
             return "an occurrence of its schedule"
         case "catchup":
-            return "caught up: it was missed, and the job's policy runs it"
+            return "caught up: it was missed, and the job's catch-up rule runs it"
         case _:
             return f"requested ({row.trigger})"
 
@@ -384,9 +384,9 @@ def _extent(answer: Explanation, row: LedgerRow) -> str:
 
 def _ruling_words(ruling: Ruling, job: Job | None, *, is_wanted: bool) -> list[str]:
     if job is None and is_wanted:
-        return ["policy: unknown, because the job file was not found; name its folder with --folder"]
-    policy = [f"policy: {ruling.rule}, from {ruling.origin}"] if ruling.rule else []
-    return [*policy, ruling.advice] if ruling.advice else policy
+        return ["rule: unknown, because the job file was not found; name its folder with --folder"]
+    rule = [f"rule: {ruling.rule}, from {ruling.origin}"] if ruling.rule else []
+    return [*rule, ruling.advice] if ruling.advice else rule
 
 
 # --- what it has no line for
@@ -433,9 +433,9 @@ def _past(
         through = moment_text(watermark, answer.zone)
         if record is not None and record.paused_at is not None:
             since = moment_text(record.paused_at, answer.zone)
-            told = f"the job has been paused since {since}; on resume, its policy decides"
+            told = f"the job has been paused since {since}; on resume, its catch-up rule decides"
         else:
-            told = f"no scheduler has planned beyond {through}; the next one to start applies the job's policy"
+            told = f"no scheduler has planned beyond {through}; the next one to start applies the job's catch-up rule"
         look = f"preview: evertick catchup --dry-run {answer.job_id}"
         return replace(answer, outcome="undecided", sentences=(told, look))
     told = "it was due, but the ledger has no entry for it and is complete up to a later time"

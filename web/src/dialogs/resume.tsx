@@ -13,7 +13,7 @@ import { Time } from "../ui/time";
 import type { DialogProps } from ".";
 
 const CHOICES = [
-  { keep: "", name: "Use the job's policy", about: "what the job file says about missed occurrences" },
+  { keep: "", name: "Use the job's rule", about: "what the job file says about missed occurrences" },
   { keep: "all", name: "Run all", about: "one after another, oldest first" },
   { keep: "latest", name: "Run the latest", about: "one run for all missed occurrences" },
   { keep: "none", name: "Run none", about: "record each as skipped, reason paused" },

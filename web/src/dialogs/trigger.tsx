@@ -34,7 +34,7 @@ export function TriggerDialog({ job, onClose }: DialogProps) {
       {params.map((param) => (
         <ParamField key={param.name} param={param} value={values[param.name] ?? ""} onChange={(value) => setValues((old) => ({ ...old, [param.name]: value }))} />
       ))}
-      {job.active > 0 && <p class="note is-warning">A run is active. The job's overlap policy decides what happens to this one.</p>}
+      {job.active > 0 && <p class="note is-warning">A run is active. The job's overlap rule decides what happens to this one.</p>}
     </FormDialog>
   );
 }

@@ -9,14 +9,14 @@ import { Card, Empty, Loading, Problem } from "../ui/parts";
 
 const MEANINGS: Record<string, string> = {
   missed: "which missed occurrences run late",
-  catchup_window: "how far back missed occurrences are caught up",
+  catchupWindow: "how far back missed occurrences are caught up",
   overlap: "what an occurrence does while another run is active",
   grace: "how late an occurrence may start and still count as on time",
-  max_delay: "occurrences later than this are skipped",
-  skip_if_successful: "skip an occurrence when a run has succeeded since the previous one",
-  "retry.max_retries": "attempts after the first",
-  on_executor_lost: "what happens when a run is lost with its executor",
-  backlog_max: "how many missed occurrences may wait; older ones become one gap entry",
+  window: "occurrences later than this are skipped",
+  skipIfSuccessful: "skip an occurrence when a run has succeeded since the previous one",
+  "retryPolicy.maxRetries": "attempts after the first",
+  onExecutorLost: "what happens when a run is lost with its executor",
+  "jobs.backlog": "how many missed occurrences may wait; older ones become one gap entry",
 };
 
 export function JobRules({ job }: { job: JobDetail }) {
@@ -24,16 +24,16 @@ export function JobRules({ job }: { job: JobDetail }) {
   if (!job.is_defined) return <Empty title="The job was deleted">The ledger keeps its history.</Empty>;
   return (
     <div class="columns">
-      <Card title="Effective policy">
+      <Card title="Rules">
         {error && <Problem error={error} onRetry={reload} />}
         {!data && !error && <Loading />}
         {data && (
           <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
             <table>
-              <caption class="hidden-text">Policies, their values and where they are set</caption>
+              <caption class="hidden-text">Rules, their values and where they are set</caption>
               <thead>
                 <tr>
-                  <th scope="col">Policy</th>
+                  <th scope="col">Rule</th>
                   <th scope="col">Value</th>
                   <th scope="col">From</th>
                 </tr>

@@ -17,8 +17,8 @@ def cancel(job_or_run: str, target: Target, output: str) -> None:
     """Cancel a run, or all unfinished runs of a job.
 
     RUN_ID may be shortened to a unique prefix. A run that has not started is cancelled at once; a running one receives
-    TERM, and KILL after the grace period. The command prints the ids of the cancelled runs. A run that has ended cannot
-    be cancelled (exit code 6).
+    SIGTERM, and SIGKILL after 5 seconds (setting local.kill_after). The command prints the ids of the cancelled runs.
+    A run that has ended cannot be cancelled (exit code 6).
 
     \b
     Examples:

@@ -10,7 +10,7 @@ from evertick.cli import times
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, counted, note, output_option, show, show_lines, show_text
 from evertick.cli.target import Target, target_options
-from evertick.cli.times import local_text
+from evertick.cli.times import local_text, whole_second_text
 from evertick.model.instant import DAY, SECOND, from_datetime, to_datetime, to_text
 from evertick.model.lifecycle import RunState, SkipReason
 from evertick.model.policy import Missed
@@ -41,17 +41,19 @@ class Stretch(NamedTuple):
 @click.command()
 @click.argument("job", shell_complete=complete_jobs)
 @click.option("--dry-run", is_flag=True, help="Show what would run; change nothing.")
-@click.option("--keep", type=click.Choice(KEEPS), help="Which missed occurrences to run; default: the job's policy.")
+@click.option(
+    "--keep", type=click.Choice(KEEPS), help="Which missed occurrences to run; default: the job's catch-up rule."
+)
 @click.option("--since", metavar="TIME", help="How far back to look; default: the job's catchupWindow, else one day.")
 @target_options
 @output_option
 def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, target: Target, output: str) -> None:
     """Run the occurrences that a job missed.
 
-    The scheduler catches up by itself when it starts and when a job is resumed, as the job's policy says. This command
-    runs what it skipped then: occurrences that were missed, paused, disabled or above the cap, as a backfill. A paused
-    job is resumed. Occurrences that no scheduler has seen yet are left to the next start; --dry-run shows what it will
-    do with them.
+    The scheduler catches up by itself when it starts and when a job is resumed, as the job's catch-up rule says. This
+    command runs, as a backfill, what the scheduler skipped then: occurrences that were missed, paused, disabled or
+    above the cap. A paused job is resumed. The next start decides about occurrences that no scheduler has seen yet;
+    --dry-run shows how.
 
     \b
     Examples:
@@ -134,7 +136,7 @@ def _window(operations: Operations, job: str) -> int:
     from evertick.model.duration import parse_duration
 
     try:
-        return parse_duration(_rules(operations, job)["catchup_window"])
+        return parse_duration(_rules(operations, job)["catchupWindow"])
     except DurationError:
         return DAY  # the job has no window
 
@@ -196,7 +198,7 @@ def _tell(found: Catchup, left_out: int, kept: int, job: str, keep: str | None) 
     if found.watermark is None:
         note("The scheduler has not planned this job yet, so it has missed nothing.")
         return
-    since = f"since {local_text(from_datetime(found.watermark), found.timezone)} {found.timezone}"
+    since = f"since {whole_second_text(found.watermark, found.timezone)} {found.timezone}"
     if found.paused_at is not None:
         note(f"The job is paused. This is what 'evertick resume {job}' would do.")
     if found.fates:
@@ -206,7 +208,7 @@ def _tell(found: Catchup, left_out: int, kept: int, job: str, keep: str | None) 
         note(f"The job has missed nothing {since}.")
     skipped = f"{counted(left_out, 'missed occurrence')} {'was' if left_out == 1 else 'were'} skipped"
     if left_out and not kept:
-        note(f"{skipped}, and the job's policy runs none of them. Use --keep all, latest or first to run them.")
+        note(f"{skipped}, and the job's catch-up rule runs none of them. Use --keep all, latest or first to run them.")
     elif left_out and keep is None:
         note(f"{skipped}. Use --keep all, latest or first to choose which of them run.")
     if found.backlog:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--store", envvar="EVERTICK_STORE", metavar="URL", help="The ledger; default: that of the folder.")
+@click.option("--store", envvar="EVERTICK_STORE", metavar="URL", help="URL of the ledger; default: the folder's.")
 @click.option(
     "--folder", type=click.Path(path_type=Path), metavar="PATH", help="Folder of job files; default: the current one."
 )

@@ -1,4 +1,4 @@
-"""`evertick explain`: a job's effective policy, or its definition when a run started."""
+"""`evertick explain`: the rules of a job, or its definition when a run started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MARKS: Final = {"both": " ", "before": "-", "after": "+"}
 @target_options
 @output_option
 def explain(job: str, attempt: int | None, target: Target, output: str) -> None:
-    """Show a job's effective policy and where each value is set.
+    """Show the rules of a job and where each is set.
 
     For a run, show the job's definition when the run started. If the job has changed since, lines of the old definition
     are marked with '-' and lines of the current one with '+'. Values of environment variables are not recorded.
@@ -43,7 +43,7 @@ def explain(job: str, attempt: int | None, target: Target, output: str) -> None:
     with target.operations(may_be_new=True) as operations:
         rules = operations.explain(job)
     columns = (
-        Column("Policy", "name", "cyan"),
+        Column("Rule", "name", "cyan"),
         Column("Value", "value", "bold", wrap=True),
         Column("Set in", "origin", wrap=True),
     )

@@ -52,7 +52,8 @@ class FleetCommand(click.Command):
         if not any(_ADDRESS.match(word) or word in ("-h", "--help") for word in args):
             known = os.environ.get(URL_VARIABLE, "")
             if not known:
-                reason = f"Missing the fleet's URL. Write it first, as tls://127.0.0.1:8786, or set {URL_VARIABLE}."
+                example = "tls://127.0.0.1:8786"
+                reason = f"Missing the URL of the fleet. Write it first, for example {example}, or set {URL_VARIABLE}."
                 raise click.UsageError(reason, ctx)
             args = [known, *args]
         return super().parse_args(ctx, args)
@@ -137,7 +138,7 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
         server = EnrolmentServer(provision.authority, provision.certificates, parts.hostname or "", place.join_port)
     except OSError as error:
         raise Conflict(
-            f"Cannot listen on port {place.join_port}, on which machines join: {error}. Use --join-port."
+            f"cannot listen on port {place.join_port}, on which machines join: {error}. Use --join-port."
         ) from None
     server.start()
     if provision.is_new:
@@ -160,18 +161,20 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
 @click.option(
     "--token", "token_text", envvar="EVERTICK_FLEET_TOKEN", help="For the first join; from 'evertick fleet token'."
 )
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label that jobs select by; repeatable.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label for the jobs' runsOn; repeatable."
+)
 @click.option("--folder", type=click.Path(path_type=Path), help="State folder; default: ~/.evertick-NAME.")
 @click.option("--slots", default=0, help="Maximum number of parallel attempts; 0: unlimited.", show_default=True)
 @click.option("--cpu", metavar="N", help="Processors available to jobs; default: all.")
-@click.option("--memory", metavar="SIZE", help="Memory available to jobs, as 8GiB; default: all.")
+@click.option("--memory", metavar="SIZE", help="Memory available to jobs, for example 8GiB; default: all.")
 @click.option("--gpus", metavar="N", help="GPUs available to jobs; default: all NVIDIA GPUs found.")
 @click.option("--resource", "resources", multiple=True, metavar="NAME=N", help="Another resource; repeatable.")
 @click.option(
     "--lease",
     default=60.0,
     type=click.FloatRange(min=5),
-    help="Seconds that runs continue without contact to the fleet.",
+    help="How many seconds runs continue without contact to the fleet.",
     show_default=True,
 )
 @click.option("--host", default="", help="Address to listen on; default: the one that routes to the fleet.")
@@ -215,9 +218,9 @@ def join(
 
     need_dask()
     if not is_member_name(name):
-        raise SettingsError(f"Invalid member name '{name}'. Use letters, digits, '-', '_' and '.'.")
+        raise SettingsError(f"invalid member name '{name}'. Use letters, digits, '-', '_' and '.'.")
     if not 0 <= slots <= SLOTS_MAX:
-        raise SettingsError(f"Invalid '--slots {slots}'. Use a number from 0 to {SLOTS_MAX:,}.")
+        raise SettingsError(f"invalid '--slots {slots}'. Use a number from 0 to {SLOTS_MAX:,}.")
     _check_scheme(url, insecure=insecure)
     if insecure and host and not is_loopback(host):
         raise SettingsError(
@@ -422,7 +425,7 @@ def _labels(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
-            raise SettingsError(f"Invalid '--label {text}'. Write for example --label gpu=true.")
+            raise SettingsError(f"invalid '--label {text}'. Write for example --label gpu=true.")
         found[name.strip()] = value.strip()
     return tuple(sorted(found.items()))
 
@@ -437,11 +440,11 @@ def _offers(named: dict[str, str], others: tuple[str, ...]) -> tuple[tuple[str, 
     for name, text in (*named.items(), *(other.partition("=")[::2] for other in others)):
         option = f"--{name} {text}" if name in named else f"--resource {name}={text}"
         if not is_resource_name(name):
-            raise SettingsError(f"Invalid '{option}'. Write for example --resource licenses=2.")
+            raise SettingsError(f"invalid '{option}'. Write for example --resource licenses=2.")
         try:
             found[name] = 0 if text.strip() == "0" else parse_amount(name, text)
         except ValueError as error:
-            raise SettingsError(f"Invalid '{option}': {error}.") from None
+            raise SettingsError(f"invalid '{option}': {error}.") from None
     return resources_of(found)
 
 

@@ -33,7 +33,13 @@ role_option = click.option(
 @click.command()
 @role_option
 @click.option("--name", default="", help="Name of the machine; default: the machine chooses one when it joins.")
-@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(0.01, 24 * 365), help="Valid for.")
+@click.option(
+    "--hours",
+    default=24.0,
+    show_default=True,
+    type=click.FloatRange(0.01, 24 * 365),
+    help="How long the token is valid.",
+)
 @folder_option
 @output_option
 def token(role: str, name: str, hours: float, folder: Path | None, output: str) -> None:

@@ -22,8 +22,8 @@ KINDS = ("crontab", "systemd", "kubernetes", "dagu", "xxl-job")
 @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="Folder for the job files.")
 @click.option("--dry-run", is_flag=True, help="Show the files; write nothing.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
-@click.option("--system", is_flag=True, help="The crontab has a user column, as /etc/crontab has.")
-@click.option("--timezone", metavar="ZONE", help="Time zone of schedules that name none.")
+@click.option("--system", is_flag=True, help="The crontab has a user column, like /etc/crontab.")
+@click.option("--timezone", metavar="ZONE", help="Time zone of schedules without one.")
 @output_option
 def import_(
     kind: str, source: Path, folder: Path, dry_run: bool, force: bool, system: bool, timezone: str | None, output: str
@@ -143,4 +143,4 @@ def _read(source: Path) -> str:
     try:
         return source.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise NotFound(f"Cannot read '{source}': {error.strerror}.") from error
+        raise NotFound(f"cannot read '{source}': {error.strerror}.") from error

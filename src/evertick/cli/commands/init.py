@@ -56,6 +56,6 @@ def init(folder: Path, output: str) -> None:
             f"Next: evertick upcoming {folder}, or choose another folder."
         ) from None
     except OSError as error:
-        raise Conflict(f"Cannot write '{file}': {error.strerror}. Choose another folder.") from error
+        raise Conflict(f"cannot write '{file}': {error.strerror}. Choose another folder.") from error
     show(output, {"file": str(file)}, lambda: show_text(str(file)), name="file")
     note(f"Next: evertick serve {folder}")

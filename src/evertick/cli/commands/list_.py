@@ -12,7 +12,7 @@ from evertick.cli.complete import words
 from evertick.cli.output import Column, Table, counted, note, output_option, show
 from evertick.cli.runs import state_text
 from evertick.cli.target import Target, target_options
-from evertick.cli.times import local_text
+from evertick.cli.times import local_text, whole_second_text
 from evertick.model.duration import duration_text
 from evertick.model.instant import from_datetime
 
@@ -93,6 +93,12 @@ def jobs_table(jobs: Sequence[Job], at: int, wrong: Collection[str] = ()) -> Tab
     def next_time(job: Job) -> str:
         return f"{local_text(from_datetime(job.next_at), job.timezone)} {job.timezone}" if job.next_at else "-"
 
+    def last_due(job: Job) -> str:
+        return local_text(from_datetime(job.last.scheduled_for), job.timezone) if job.last else ""
+
+    def watermark(job: Job) -> str:
+        return whole_second_text(job.watermark, job.timezone) if job.watermark else "not planned yet"
+
     columns = (
         Column("Job", "job", "bold cyan"),
         Column("Status", lambda job: f"{job.status}{' (stale)' if job.file in wrong else ''}", "state"),
@@ -100,7 +106,7 @@ def jobs_table(jobs: Sequence[Job], at: int, wrong: Collection[str] = ()) -> Tab
         Column("Last run", lambda job: state_text(job.last) if job.last else "-", "state"),
         Column("Description", lambda job: job.description.strip().partition("\n")[0], wrap=True, optional=True),
         Column("Next run", next_time, optional=True),
-        Column("Last due", lambda job: job.last.scheduled_for if job.last else "", "dim", optional=True),
-        Column("Watermark", lambda job: job.watermark or "not planned yet", "dim", optional=True),
+        Column("Last due", last_due, "dim", optional=True),
+        Column("Watermark", watermark, "dim", optional=True),
     )
     return Table(columns, jobs)

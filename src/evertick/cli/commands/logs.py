@@ -51,16 +51,16 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, targe
         is_here = target.server is not None or target.ledger_file() is None or target.logs_if_there() is not None
         if not is_here and not known and not run.absent_logs:
             raise NotFound(
-                "The logs are with the scheduler that ran the job. Name its folder with --folder, or use --server."
+                "the logs are with the scheduler that ran the job. Name its folder with --folder, or use --server."
             )
         chosen = [one for one in known if step in (None, one.step)]
         if step is not None and not chosen and not follow:
             names = tuple(dict.fromkeys(one.step for one in known))
-            raise NotFound(f"The run {run.run} has no log of a step '{step}'.", names[:3])
+            raise NotFound(f"the run {run.run} has no log of a step '{step}'.", names[:3])
         attempts = max((run.attempt, *(one.attempt for one in known)))
         if attempt is not None and attempt > attempts and not follow:
             had = counted(attempts, "attempt") if attempts else "no attempts yet"
-            raise NotFound(f"The run {run.run} has no attempt {attempt}; it has {had}.")
+            raise NotFound(f"the run {run.run} has no attempt {attempt}; it has {had}.")
         if output != "table":
             wanted = [one for one in chosen if attempt in (None, one.attempt)]
             absent = _absent(run, attempt)

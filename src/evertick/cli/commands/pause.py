@@ -11,14 +11,14 @@ from evertick.cli.target import Target, target_options
 
 @click.command()
 @click.argument("job", shell_complete=complete_jobs)
-@click.option("--note", "reason", default="", metavar="TEXT", help="Why; shown with the job.")
+@click.option("--note", "reason", default="", metavar="TEXT", help="Reason, shown with the job.")
 @target_options
 @output_option
 def pause(job: str, reason: str, target: Target, output: str) -> None:
     """Pause a job.
 
     A paused job starts no scheduled runs until it is resumed. Active runs continue, and manual runs still start. On
-    resume, the job's policy decides about the occurrences of the pause.
+    resume, the job's catch-up rule decides about the occurrences of the pause.
 
     \b
     Example:

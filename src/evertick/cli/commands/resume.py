@@ -15,15 +15,15 @@ from evertick.cli.target import Target, target_options
     "--catchup",
     "keep",
     type=click.Choice(["all", "latest", "first", "none"]),
-    help="Which occurrences of the pause to run; default: the job's policy.",
+    help="Which occurrences of the pause to run; default: the job's catch-up rule.",
 )
 @target_options
 @output_option
 def resume(job: str, keep: str | None, target: Target, output: str) -> None:
     """Resume a paused job.
 
-    The job's policy decides which occurrences of the pause run, as after downtime; --catchup overrides it. Preview with
-    'evertick catchup --dry-run JOB'.
+    The job's catch-up rule decides which occurrences of the pause run, as after downtime; --catchup overrides it.
+    'evertick catchup --dry-run JOB' previews it.
 
     \b
     Examples:

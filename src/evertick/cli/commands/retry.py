@@ -12,7 +12,12 @@ from evertick.cli.target import Target, target_options
 @click.command()
 @click.argument("run_id", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
 @click.option("--wait", is_flag=True, help="Wait for the run to end; exit with 0 if it succeeds, else 1.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: give up (exit code 124).")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="With --wait: stop waiting after this time (exit code 124); the run continues.",
+)
 @click.option("--from-failed", is_flag=True, help="Keep the steps that succeeded, with their outputs; run the others.")
 @target_options
 @output_option

@@ -33,7 +33,9 @@ LOOK_SECONDS = 0.2
 @click.command()
 @click.argument("job_or_file", metavar="FILE|JOB", shell_complete=complete_jobs_and_files)
 @click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; repeatable.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Cancel it after that (exit code 124).")
+@click.option(
+    "--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Cancel the run after this time (exit code 124)."
+)
 @click.option("--alone", is_flag=True, help="Run it in this process even if a scheduler is running.")
 @target_options
 @output_option
@@ -77,7 +79,7 @@ def _is_file(job_or_file: str) -> bool:
 
     path = Path(job_or_file)
     if not path.is_file() and path.suffix in (".yaml", ".yml"):
-        raise NotFound(f"The file '{job_or_file}' does not exist. Name a job file or a job.")
+        raise NotFound(f"the file '{job_or_file}' does not exist. Name a job file or a job.")
     if path.is_dir() and "/" in job_or_file:
         raise NotFound(f"'{job_or_file}' is a folder. Name a job file, or a job and its --folder.")
     return path.is_file()

@@ -28,11 +28,11 @@ WARNED = 3
 @click.option(
     "--config", metavar="FILE", help="Settings file; default: EVERTICK_CONFIG, else the folder's evertick.toml."
 )
-@click.option("--store", metavar="URL", help="The ledger; default: a SQLite file in FOLDER/.evertick.")
+@click.option("--store", metavar="URL", help="URL of the ledger; default: a SQLite file in FOLDER/.evertick.")
 @click.option("--node", metavar="NAME", help="Name of this node; default: the host name.")
-@click.option("--host", metavar="ADDRESS", help="Address of the web page and the API; default: 127.0.0.1.")
-@click.option("--port", type=int, metavar="NUMBER", help="Port of the web page and the API; default: 8765.")
-@click.option("--no-web", is_flag=True, help="Do not serve the web page and the API.")
+@click.option("--host", metavar="ADDRESS", help="Address of the web interface and the API; default: 127.0.0.1.")
+@click.option("--port", type=int, metavar="NUMBER", help="Port of the web interface and the API; default: 8765.")
+@click.option("--no-web", is_flag=True, help="Do not serve the web interface and the API.")
 @click.option("--fleet", metavar="URL", help="Also run jobs on this fleet: tls://HOST:PORT; see 'evertick fleet'.")
 @click.option(
     "--fleet-certs",
@@ -79,7 +79,7 @@ def serve(
     if folder.is_file():
         raise NotFound(f"'{folder}' is a file. Name its folder, or run it once: evertick run {folder}")
     if not folder.is_dir():
-        raise NotFound(f"The folder '{folder}' does not exist. To create it with a first job: evertick init {folder}")
+        raise NotFound(f"the folder '{folder}' does not exist. To create it with a first job: evertick init {folder}")
     hide_process()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     web = False if no_web else None

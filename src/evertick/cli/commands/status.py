@@ -12,7 +12,7 @@ from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.overview import show_overview
 from evertick.cli.runs import runs_table
 from evertick.cli.target import Target, target_options
-from evertick.cli.times import local_text
+from evertick.cli.times import local_text, whole_second_text
 from evertick.model.duration import duration_text
 from evertick.model.instant import from_datetime
 
@@ -79,9 +79,11 @@ def _facts(one: JobDetail, now: int) -> list[Row]:
         "status": one.status,
         "schedule": ", ".join(one.schedules) or "none (manual runs only)",
         "next run": f"{told(next_at)} {zone} (in {duration_text(from_datetime(next_at) - now)})" if next_at else "-",
-        "watermark": told(one.watermark) or "not planned yet",
+        "watermark": whole_second_text(one.watermark, zone) if one.watermark else "not planned yet",
         "last success": told(one.last_success_for),
-        "paused since": f"{told(one.paused_at)} {one.pause_note}".rstrip() if one.paused_at else None,
+        "paused since": f"{whole_second_text(one.paused_at, zone)} {one.pause_note}".rstrip()
+        if one.paused_at
+        else None,
         "stale": "the file has an error; the scheduler runs its last valid version" if one.is_stale else None,
         "error": "; ".join(text for text in (one.error, *(found.text for found in one.problems)) if text),
         "active runs": one.active,

@@ -21,7 +21,7 @@ folder_option = click.option(
     type=click.Path(path_type=Path),
     default=".",
     metavar="PATH",
-    help="Folder that the scheduler runs on; default: the current one.",
+    help="Folder of job files; default: the current one.",
 )
 
 
@@ -42,7 +42,7 @@ def token() -> None:
 @token.command()
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), required=True, help="What the token permits.")
-@click.option("--expires", metavar="TIME", help="Expiry; default: never.")
+@click.option("--expires", metavar="TIME", help="When the token expires; default: never.")
 @folder_option
 @output_option
 def create(name: str, role: str, expires: str | None, folder: Path, output: str) -> None:
@@ -120,7 +120,7 @@ def show_(folder: Path, output: str) -> None:
     text = tokens.first()
     if text is None:
         raise NotFound(
-            "This folder has no first token: no server has run here, or the token was revoked. "
+            "this folder has no first token: no server has run here, or the token was revoked. "
             "Next: evertick token create NAME --role admin"
         )
     token = tokens.check(text)
@@ -134,5 +134,5 @@ def _tokens(folder: Path) -> Tokens:
     target = find_target(None, folder)
     state = target.require_state()
     if not state.is_dir():
-        raise NotFound(f"No scheduler has run in '{folder}'. Next: evertick serve {folder}, or name another --folder.")
+        raise NotFound(f"no scheduler has run in '{folder}'. Next: evertick serve {folder}, or name another --folder.")
     return Tokens(state)

@@ -13,7 +13,12 @@ from evertick.cli.target import Target, target_options
 @click.argument("job", shell_complete=complete_jobs)
 @click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; repeatable.")
 @click.option("--wait", is_flag=True, help="Wait for the run to end; exit with 0 if it succeeds, else 1.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: give up (exit code 124).")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="With --wait: stop waiting after this time (exit code 124); the run continues.",
+)
 @target_options
 @output_option
 @click.pass_context

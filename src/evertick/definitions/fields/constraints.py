@@ -45,13 +45,13 @@ _ACTION_SHAPE: Final = "Write retry, kill, skipNext, {startJob: id} or {webhook:
 
 @dataclass(frozen=True, slots=True)
 class Constrained:
-    """The constraints of a job, and what they mean for its overlap policy and its timeout."""
+    """The constraints of a job, and what they mean for its overlap rule and its timeout."""
 
     found: tuple[Constraint, ...] = ()
     section: Section | None = None
 
     def limited(self, policy: Policy, origins: dict[str, str], job: Section, report: Report) -> Policy:
-        """`maxConcurrentRuns: n` is the overlap policy `parallel(n)`; 1 is what every other policy says."""
+        """`maxConcurrentRuns: n` is the overlap rule `parallel(n)`; every other rule already means 1."""
         runs = next((one for one in self.found if isinstance(one, MaxConcurrentRuns)), None)
         if runs is None or self.section is None:
             return policy

@@ -158,7 +158,6 @@ class _Reader:
         if self._policy is None:
             missed, self._catchup_overlap = OVERLAP_POLICIES["skip"]
             self.origins["missed"] = self.origins["overlap"] = "default of catchupWindow"
-            self.written["missed"] = self.written["overlap"] = "overlapPolicy: skip"
         else:
             missed, self._catchup_overlap = self._policy
             self.origins["missed"] = self.origins["overlap"] = self._line("overlapPolicy")

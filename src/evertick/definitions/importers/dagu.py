@@ -188,7 +188,7 @@ class _Workflow:
         count = plain_data(node)
         if isinstance(count, int) and count > 1:
             if "overlapPolicy" in self._entries:
-                self.note(node, "'maxActiveRuns' beside an overlap policy, which decides here.")
+                self.note(node, "'maxActiveRuns': the overlap rule decides instead.")
             else:
                 self._fields["overlap"] = f"parallel({count})"
 

@@ -170,7 +170,7 @@ class _View:
 
 def _unknown_member(name: str, known: Sequence[str]) -> NotFound:
     members = f"Members: {', '.join(known)}." if known else "The fleet has no members."
-    return NotFound(f"Unknown member '{name}'. {members}")
+    return NotFound(f"unknown member '{name}'. {members}")
 
 
 async def _within(waiting: Awaitable[T], timeout: float, name: str) -> T:
@@ -194,7 +194,7 @@ def _ask(
             try:
                 await asyncio.wait_for(view.look(), ANSWER_SECONDS)
             except TimeoutError:
-                raise ExecutorUnavailable(f"The fleet at {settings.url} does not respond.") from None
+                raise ExecutorUnavailable(f"the fleet at {settings.url} does not respond.") from None
             return await question(view)
         finally:
             await control.close()
@@ -203,6 +203,6 @@ def _ask(
         try:
             return await asyncio.wait_for(ask(), timeout)
         except TimeoutError:
-            raise ExecutorUnavailable(f"The fleet at {settings.url} does not respond.") from None
+            raise ExecutorUnavailable(f"the fleet at {settings.url} does not respond.") from None
 
     return asyncio.run(bounded())

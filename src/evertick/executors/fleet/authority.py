@@ -122,7 +122,7 @@ class Authority:
             raise NotFound(f"'{self.folder}' has no fleet. Start one with 'evertick fleet start'.") from None
         found = [one for name in (CA_FILE, _NEXT_CA) if (one := self._read(name)) and is_of_key(one, key)]
         if not found:
-            raise SettingsError(f"No certificate in '{self._keys}' belongs to the fleet's key. Restore a backup.")
+            raise SettingsError(f"no certificate in '{self._keys}' belongs to the fleet's key. Restore a backup.")
         return found[0]
 
     def _read(self, name: str) -> bytes:
@@ -162,7 +162,7 @@ class Authority:
                     "a rotation is already in progress. Finish it: evertick fleet certs rotate-authority --finish"
                 )
             if self._read(_FORMER_CA):
-                raise Conflict("Certificates of the former authority are still valid. Try again when all are replaced.")
+                raise Conflict("certificates of the former authority are still valid. Try again when all are replaced.")
             key, cert = new_authority()
             write_private(self._keys / _NEXT_KEY, key)
             write_private(self._keys / _NEXT_CA, cert)
@@ -179,7 +179,7 @@ class Authority:
         """Sign with the next authority from now on; peers that trust it renew their certificates."""
         with self._lock():
             if not self.next_fingerprint:
-                raise Conflict("No rotation is in progress. Next: evertick fleet certs rotate-authority")
+                raise Conflict("no rotation is in progress. Next: evertick fleet certs rotate-authority")
             left = [f"{one.role} {one.name}" for one in self.untrusting()]
             if left and not is_forced:
                 raise Conflict(
@@ -232,13 +232,13 @@ class Authority:
         with self._changing() as change:
             good = [one for one in change.issued if one.serial == serial and one.is_good(change.at)]
             if not good:
-                raise Conflict("That certificate was revoked, or is not in this fleet's record.")
+                raise Conflict("that certificate was revoked, or is not in this fleet's record.")
             role, name = good[0].role, good[0].name
             if (
                 sum((one.role, one.name) == (role, name) and one.is_good(change.at) for one in change.issued)
                 > RENEWED_MAX
             ):
-                raise Conflict("It was renewed too often within an hour.")
+                raise Conflict("it was renewed too often within an hour.")
             return change.sign(csr, role, name, renews=True)
 
     def issue(
@@ -256,7 +256,7 @@ class Authority:
         with self._changing() as change:
             ended = [one for one in change.issued if which in (one.name, one.serial) and one.is_good(change.at)]
             if not ended:
-                raise NotFound(f"No valid certificate has the name or serial number '{which}'.")
+                raise NotFound(f"no valid certificate has the name or serial number '{which}'.")
             gone = {one.serial for one in ended}
             change.issued = [replace(one, revoked_at=change.at) if one.serial in gone else one for one in change.issued]
             return ended
@@ -278,11 +278,11 @@ class Authority:
             digest = _digest(secret)
             known = next((one for one in change.invitations if secrets.compare_digest(one.digest, digest)), None)
             if known is None or known.expires_at <= change.at:
-                raise Conflict("The token is unknown or has expired. Get another: evertick fleet token")
+                raise Conflict("the token is unknown or has expired. Get another: evertick fleet token")
             if known.used_by:
-                raise Conflict(f"The token was already used by {known.used_by}. Get another: evertick fleet token")
+                raise Conflict(f"the token was already used by {known.used_by}. Get another: evertick fleet token")
             if known.name and known.name != name:
-                raise Conflict(f"The token is for {known.name}, not for {name}.")
+                raise Conflict(f"the token is for {known.name}, not for {name}.")
             cert = change.sign(csr, known.role, name)
             change.invitations = [replace(one, used_by=name) if one is known else one for one in change.invitations]
             return cert
@@ -341,7 +341,7 @@ class _Change:
         had = [one for one in self.issued if (one.role, one.name) == (role, name) and one.is_good(self.at)]
         if had and not renews:
             raise Conflict(
-                f"The {role} '{name}' already has a certificate. If it is lost, revoke it first: "
+                f"the {role} '{name}' already has a certificate. If it is lost, revoke it first: "
                 f"evertick fleet certs revoke {name}"
             )
         ours = x509.load_pem_x509_certificate(self._ca)
@@ -351,10 +351,10 @@ class _Change:
             request = x509.load_pem_x509_csr(csr)
             is_sound = request.is_signature_valid
         except ValueError as error:
-            raise Conflict(f"The certificate request cannot be read: {error}") from None
+            raise Conflict(f"the certificate request cannot be read: {error}") from None
         public = request.public_key()
         if not is_sound or not isinstance(public, ec.EllipticCurvePublicKey):
-            raise Conflict("The certificate request is not signed with its own key.")
+            raise Conflict("the certificate request is not signed with its own key.")
         # Only the key of the request counts; the authority decides the role and name.
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         names: list[x509.GeneralName] = [

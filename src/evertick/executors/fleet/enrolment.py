@@ -50,7 +50,7 @@ class Token(NamedTuple):
         port, _, rest = text.strip().partition(".")
         secret, _, fingerprint = rest.partition(".")
         if not port.isdecimal() or not 0 < int(port) < 65_536 or not secret or not fingerprint:
-            raise SettingsError("This is not a fleet token. Create one on the machine of the hub: evertick fleet token")
+            raise SettingsError("this is not a fleet token. Create one on the machine of the hub: evertick fleet token")
         return cls(int(port), secret, fingerprint)
 
 
@@ -162,7 +162,7 @@ class EnrolmentServer:
     def _check_good(self, peer: Peer) -> None:
         now = time.time_ns() // 1_000
         if not any(one.serial == peer.serial and one.is_good(now) for one in self._authority.read().issued):
-            raise Conflict("The certificate was revoked, or this fleet did not issue it.")
+            raise Conflict("the certificate was revoked, or this fleet did not issue it.")
 
 
 def enrol(url: str, token_text: str, name: str, folder: Path) -> Certificates:
@@ -174,7 +174,7 @@ def enrol(url: str, token_text: str, name: str, folder: Path) -> Certificates:
     # Only the authority that the token names: an attacker could send it beside an authority of their own.
     ca = next((one for one in _certificates_in(told) if _is_named(one, token.fingerprint)), None)
     if ca is None:
-        raise ExecutorUnavailable(f"The fleet at {url} is not the one that the token was created for.")
+        raise ExecutorUnavailable(f"the fleet at {url} is not the one that the token was created for.")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(cadata=ca)

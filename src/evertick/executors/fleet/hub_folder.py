@@ -39,7 +39,7 @@ def place_in(folder: Path) -> Place:
     """The address of the hub of this folder, as of its last start."""
     place = place_of(folder / Role.HUB)
     if place is None:
-        raise NotFound(f"No fleet in '{folder}'. Start one with 'evertick fleet start', or name its --folder.")
+        raise NotFound(f"no fleet in '{folder}'. Start one with 'evertick fleet start', or name its --folder.")
     return place
 
 

@@ -51,7 +51,7 @@ class Connection:
         """Raises `SettingsError` if no cluster is configured, or after `close`."""
         with self._lock:
             if self._is_closed:
-                raise SettingsError("The executor is closed.")
+                raise SettingsError("the executor is closed.")
             if self._cluster is None:
                 try:
                     cluster = self._connect()

@@ -257,7 +257,7 @@ def connect(access: Access, environ: Mapping[str, str] = os.environ) -> Cluster:
         from kubernetes import client, config
     except ImportError:
         raise SettingsError(
-            "Jobs with 'kubernetes' need the Python package of that name. Run: pip install 'evertick[kubernetes]'"
+            "jobs with 'kubernetes' need the Python package of that name. Run: pip install 'evertick[kubernetes]'"
         ) from None
     configuration = client.Configuration()
     is_named = bool(access.kubeconfig or access.context or environ.get("KUBECONFIG"))

@@ -29,22 +29,22 @@ class Finding(NamedTuple):
 
 
 def migrate(url: str) -> str:
-    """Bring a ledger to this Evertick's schema, making it where there is none; answers what was done."""
+    """Bring a ledger to this Evertick's schema, creating it if needed; returns what was done."""
     store = _open(url)
     try:
         steps = store.migrate()
         found = store.schema()
     finally:
         store.close()
-    done = f"took {steps} step{'s' if steps > 1 else ''}" if steps else "nothing to do"
-    return f"{store.place}: {done}; schema version {found.version}, made by Evertick {found.made_by}."
+    done = "migrated" if steps else "already up to date"
+    return f"{store.place}: {done}; schema version {found.version}, written by Evertick {found.made_by}."
 
 
 def backup(url: str, now: Instant) -> Path:
     """Copy a ledger that is a file; for a server, say which tool does it."""
     kind = _kind(url)
     if kind != "sqlite":
-        raise SettingsError(f"a {kind} server is backed up with its own tool. Use: {_TOOLS[kind]}.")
+        raise SettingsError(f"Evertick cannot back up a {kind} server. Use {_TOOLS[kind]}.")
     store = _open(url, must_exist=True)
     assert isinstance(store, SqliteStore)
     try:
@@ -56,7 +56,7 @@ def backup(url: str, now: Instant) -> Path:
 
 
 def check(url: str, *, is_full: bool = True) -> list[Finding]:
-    """What there is to say about a ledger; a broken one raises, with the way out.
+    """The findings about a ledger; a damaged one raises, with the way to restore it.
 
     A file is read in full, which takes a while with a large one; otherwise its structure only.
     """
@@ -80,11 +80,19 @@ def _findings(store: SqlStore, *, is_full: bool) -> Iterator[Finding]:
     found = store.schema()
     migrations.refuse_newer(found, store.place)
     if found.version < migrations.newest():
-        next_step = "evertick db migrate --store URL, or start Evertick"
-        yield Finding(False, f"schema version {found.version} of {migrations.newest()}", next_step)
+        next_step = "evertick db migrate --store URL, or start the scheduler"
+        yield Finding(
+            False,
+            f"schema version {found.version} is older than {migrations.newest()}, which this Evertick needs",
+            next_step,
+        )
         return
-    known = f", of which this Evertick knows {migrations.newest()}" if found.version > migrations.newest() else ""
-    yield Finding(True, f"schema version {found.version}, made by Evertick {found.made_by}{known}")
+    known = (
+        f"; this Evertick knows versions up to {migrations.newest()} and can use it"
+        if found.version > migrations.newest()
+        else ""
+    )
+    yield Finding(True, f"schema version {found.version}, written by Evertick {found.made_by}{known}")
     yield Finding(True, store.read(_counts))
 
 
@@ -93,21 +101,21 @@ def _file_findings(path: Path) -> Iterator[Finding]:
     if status.st_uid != os.geteuid():
         yield Finding(False, f"the file belongs to user {status.st_uid}, not to you ({os.geteuid()})", "chown it")
     if status.st_mode & 0o077:
-        yield Finding(False, f"others may read the file (mode {status.st_mode & 0o777:o})", f"chmod 600 {path}")
+        yield Finding(False, f"other users can read the file (mode {status.st_mode & 0o777:o})", f"chmod 600 {path}")
     known = sqlite_backup.backups(path)
     if known:
-        yield Finding(True, f"newest backup of {to_text(known[-1][0])}: {known[-1][1]}")
+        yield Finding(True, f"newest backup: {known[-1][1]}, made at {to_text(known[-1][0])}")
     else:
-        yield Finding(False, "no backup exists", "evertick db backup --store URL, or let Evertick run for a day")
+        yield Finding(False, "no backup exists", "evertick db backup --store URL, or let the scheduler run for a day")
 
 
 def _counts(connection: sa.Connection) -> str:
     def count(table: sa.Table, *where: sa.ColumnElement[bool]) -> int:
         return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*where)).scalar_one())
 
-    lines, runs, jobs = count(RUNS), count(RUNS, RUNS.c.is_open == 1), count(JOBS)
+    runs, jobs = count(RUNS, RUNS.c.is_open == 1), count(JOBS)
     waiting = count(REQUESTS, REQUESTS.c.is_open == 1)
-    return f"{lines:,} lines, {runs:,} of them open; {jobs:,} jobs; {waiting:,} unanswered requests"
+    return f"entries: {count(RUNS):,} ({runs:,} open), jobs: {jobs:,}, unanswered requests: {waiting:,}"
 
 
 def _kind(url: str) -> str:
@@ -124,7 +132,7 @@ def _kind(url: str) -> str:
 def _open(url: str, *, must_exist: bool = False) -> SqlStore:
     """The ledger as it is, not migrated."""
     if _kind(url) == "sqlite" and must_exist and (path := ledger_path(url)) is not None and not path.exists():
-        raise StoreUnavailable(f"no ledger at {path}. Next: evertick db migrate creates one.")
+        raise StoreUnavailable(f"no ledger at {path}. Next: evertick db migrate, which creates one.")
     store = open_store(url, migrate=False)
     assert isinstance(store, SqlStore)
     return store
