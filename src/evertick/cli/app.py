@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, str]] = {
     "catchup": "evertick.cli.commands.catchup:catchup",
     "completion": "evertick.cli.commands.completion:completion",
     "cron": "evertick.cli.commands.cron:cron",
+    "diff": "evertick.cli.commands.diff:diff",
     "doctor": "evertick.cli.commands.doctor:doctor",
     "db": "evertick.cli.commands.db:db",
     "explain": "evertick.cli.commands.explain:explain",
@@ -56,6 +57,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "catchup": "Run the occurrences that a job missed.",
     "completion": "Print the completion script for bash, zsh or fish.",
     "cron": "Explain a cron expression and show its next times.",
+    "diff": "Show what a change of the job files would do.",
     "doctor": "Check the machine, the settings, the ledger and the scheduler.",
     "db": "Migrate, check and back up the ledger's database.",
     "explain": "Show the rules of a job and where each is set.",
@@ -90,7 +92,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Get started": ("init", "validate", "run", "serve", "import", "schema", "completion"),
     "Inspect": ("list", "status", "history", "logs", "why", "top"),
     "Operate": ("trigger", "retry", "cancel", "pause", "resume", "backfill", "catchup"),
-    "Preview": ("upcoming", "plan", "explain", "cron"),
+    "Preview": ("upcoming", "plan", "diff", "explain", "cron"),
     "Administer": ("doctor", "verify", "settings", "token", "notify", "nodes", "fleet", "db", "scheduler"),
 }
 
