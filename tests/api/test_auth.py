@@ -12,8 +12,8 @@ from starlette.routing import Route
 from starlette.websockets import WebSocketDisconnect
 
 from evertick.api.app import make_app, make_routes
+from evertick.api.app_state import FAILURES_MAX
 from evertick.api.auth import BODY_MAX, OPEN, role_of
-from evertick.api.limiter import FAILURES_MAX
 from evertick.api.server import ApiServer
 from evertick.api.sessions import COOKIE, PER_TOKEN_MAX
 from evertick.errors import SettingsError

@@ -12,8 +12,8 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
 from evertick.api.app import make_app, make_routes
+from evertick.api.app_state import FAILURES_MAX
 from evertick.api.badges import svg
-from evertick.api.limiter import FAILURES_MAX
 from evertick.api.routes_hooks import signature
 from evertick.model.instant import SECOND
 from evertick.model.ledger import runs_lease

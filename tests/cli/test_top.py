@@ -7,8 +7,8 @@ from dataclasses import replace
 from evertick.cli.overview import tables_of
 from evertick.cli.tables import plain_table
 from evertick.loop.messages import StepsSeen
-from evertick.model.chain import After
 from evertick.model.instant import MINUTE
+from evertick.model.job import After
 from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, steps_text
 from evertick.model.work import Command, Step, Work

@@ -14,16 +14,14 @@ from evertick.cli.app import evertick
 from evertick.definitions.importers.crontab import read_crontab
 from evertick.definitions.importers.dagu import read_dagu, read_dagu_folder
 from evertick.definitions.importers.imported import Draft, Imported, render, unique, write
-from evertick.definitions.importers.quartz import from_quartz
-from evertick.definitions.importers.xxl_job import read_xxl_job
+from evertick.definitions.importers.xxl_job import from_quartz, read_xxl_job
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.source import load_folder
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import Conflict, DefinitionError
-from evertick.model.chain import After, AfterMode
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.job import Job
+from evertick.model.job import After, AfterMode, Job
 from evertick.model.notify import Mail
 from evertick.model.policy import Missed, OverlapKind, Retry
 from evertick.model.schedule import CronSpec, EverySpec

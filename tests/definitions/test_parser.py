@@ -8,9 +8,9 @@ import pytest
 
 from evertick.definitions.catalogue.job import PIPELINE
 from evertick.definitions.nodes import plain_data
-from evertick.definitions.one_offs import past_one_offs
 from evertick.definitions.parser import Parsed, parse_definition
 from evertick.definitions.schema import job_schema
+from evertick.definitions.source import past_one_offs
 from evertick.definitions.yaml import read_yaml
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry, Scope

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 from evertick.cli.app import evertick
 from evertick.definitions.references import find_circles
 from evertick.definitions.source import Folder, load_folder
-from evertick.model.chain import After
-from evertick.model.job import Job
+from evertick.model.job import After, Job
 
 
 def folder_with(path: Path, files: dict[str, str]) -> Folder:

@@ -8,7 +8,6 @@ from evertick.definitions.nodes import plain_data
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.schema import job_schema
 from evertick.definitions.yaml import read_yaml
-from evertick.model.chain import After, AfterMode
 from evertick.model.constraint import (
     Action,
     ActionKind,
@@ -21,7 +20,7 @@ from evertick.model.constraint import (
     RequirePreviousSuccess,
 )
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
-from evertick.model.job import Job
+from evertick.model.job import After, AfterMode, Job
 from evertick.model.notify import Mail, NotifyEvent, Route, Slack, Webhook
 from evertick.model.policy import Backoff, Overlap, OverlapKind, Retry
 from evertick.model.work import (

@@ -27,10 +27,9 @@ from evertick.executors.keeper.unconfirmed import (
 from evertick.loop.messages import RunFinished
 from evertick.model.instant import HOUR, SECOND
 from evertick.model.report import LaunchRefused, Report, RunLost, RunStarted
-from evertick.testing.caller import Caller
 from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
-from evertick.testing.timeline import Timeline
+from evertick.testing.timeline import Caller, Timeline
 from tests.executors.contract import NINE, launch_of
 from tests.executors.running import job_of, key_of, kill, launch, sh, until
 from tests.executors.test_keeper_lease import Sleeper

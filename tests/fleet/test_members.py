@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from evertick.cli.doctor_checks.scheduler import check_fleet
-from evertick.dispatch.notify.member_watch import is_missing_member
+from evertick.dispatch.notify.announcer import is_missing_member
 from evertick.errors import SettingsError
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, fleet_at

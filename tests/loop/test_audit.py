@@ -8,9 +8,8 @@ import pytest
 
 from evertick.loop.effects import Launch
 from evertick.loop.messages import LaunchRefused, Message, OpenRunsSeen, PauseJob, TriggerJob
-from evertick.model.chain import After
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.job import Job
+from evertick.model.job import After, Job
 from evertick.model.lifecycle import PLANNED, RUNNING, SUCCEEDED
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from evertick.loop.messages import ChainArrived, PauseJob, ResumeJob
-from evertick.model.chain import After, AfterMode
 from evertick.model.facts import read_facts
 from evertick.model.instant import MINUTE, SECOND, to_text
+from evertick.model.job import After, AfterMode
 from evertick.model.ledger import RequestKind
 from evertick.model.lifecycle import FAILED
 from evertick.operations.requests import message_of

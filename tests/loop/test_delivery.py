@@ -51,10 +51,9 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.model.bucket import bucket_of
-from evertick.model.chain import After
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant
-from evertick.model.job import Job
+from evertick.model.job import After, Job
 from evertick.model.lifecycle import FAILED, OPEN, SUCCEEDED, TERMINAL
 from evertick.model.member import Member
 from evertick.model.policy import Missed

@@ -20,9 +20,8 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.model.bucket import bucket_of
-from evertick.model.chain import After
 from evertick.model.instant import HOUR, MINUTE, SECOND
-from evertick.model.job import Job
+from evertick.model.job import After, Job
 from evertick.model.ledger import RequestKind, bucket_lease
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.policy import Overlap, OverlapKind, Policy

@@ -11,8 +11,8 @@ from evertick.loop.effects import Record
 from evertick.loop.messages import CancelRun, RunFinished
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState
-from evertick.model.chain import After
 from evertick.model.instant import MINUTE, SECOND
+from evertick.model.job import After
 from evertick.model.lifecycle import LAUNCHING, SUCCEEDED, Trigger
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec

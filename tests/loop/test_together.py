@@ -22,9 +22,9 @@ from evertick.loop.messages import (
     RunUnknown,
 )
 from evertick.model.bucket import BUCKETS, bucket_of
-from evertick.model.chain import After
 from evertick.model.facts import read_facts
 from evertick.model.instant import HOUR, MINUTE, SECOND
+from evertick.model.job import After
 from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.lifecycle import CANCELLED, LOST, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.run import Change, RunKey

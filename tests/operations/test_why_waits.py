@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from evertick.loop.messages import MembersSeen, PauseJob, ResumeJob
-from evertick.model.chain import After
 from evertick.model.facts import read_facts
 from evertick.model.instant import HOUR, MINUTE, SECOND
+from evertick.model.job import After
 from evertick.model.ledger import RequestKind
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap, OverlapKind

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.model.instant import HOUR, SECOND, from_text
-from evertick.planning.misfire import is_missed, missed_through
+from evertick.planning.catchup import is_missed, missed_through
 
 NINE = from_text("2026-03-02T09:00:00Z")
 GRACE = 30 * SECOND

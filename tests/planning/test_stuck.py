@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from evertick.model.bucket import bucket_of
-from evertick.model.chain import After
 from evertick.model.instant import HOUR, MINUTE, from_text
-from evertick.model.job import Job
+from evertick.model.job import After, Job
 from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, WAITING, RunState, Trigger
 from evertick.model.routing import FLEET, Routing

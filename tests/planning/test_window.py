@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evertick.model.instant import DAY, MINUTE, from_text
-from evertick.planning.window import is_too_late
+from evertick.planning.catchup import is_too_late
 
 NINE = from_text("2026-03-02T09:00:00Z")
 

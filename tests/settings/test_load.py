@@ -21,7 +21,7 @@ from evertick.model.work import Secret
 from evertick.settings import Settings
 from evertick.settings.catalogue import catalogue, lines, parts
 from evertick.settings.kinds import mask_url
-from evertick.settings.secrets import reveal
+from evertick.settings.load import reveal
 from tests.present import present
 
 UTC = {"EVERTICK_TIMEZONE": "UTC"}

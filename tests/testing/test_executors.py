@@ -23,8 +23,8 @@ from evertick.model.report import (
 )
 from evertick.model.run import RunKey
 from evertick.testing import Faults, Timeline, Violation
-from evertick.testing.caller import Caller
 from evertick.testing.executors import SimulatedExecutors
+from evertick.testing.timeline import Caller
 
 KEY = RunKey("report", 9)
 A1, A2, B1 = Caller("a", 1), Caller("a", 2), Caller("b", 1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from evertick.api.feed import Feed
-from evertick.api.limiter import Limiter
 from evertick.api.loop_priority import LoopPriority, NoPriority
 from evertick.api.sessions import Sessions
 from evertick.model.instant import Instant
@@ -20,6 +21,37 @@ from evertick.operations.local import LocalOperations
 from evertick.operations.private_file import locked, read_private, write_private
 from evertick.operations.tokens import Role, Tokens
 from evertick.settings import Settings
+
+FAILURES_MAX: Final = 10
+WINDOW_SECONDS: Final = 60.0
+CALLERS_MAX: Final = 10_000
+
+
+class Limiter:
+    """Counts failures by what was tried and from where. A good proof is never asked about them.
+
+    Every proof is long and random, or refused (`SECRET_SHORTEST` for hooks): what is limited is not guessing, but the
+    work and the lines of the audit log that a flood of failures costs.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._failures: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+
+    def failed(self, tried: str, address: str) -> float:
+        """Note a failure; how many seconds the caller has to wait before failures are answered again, 0: none."""
+        caller = (tried, address)
+        with self._lock:
+            now = self._monotonic()
+            began, count = self._failures.pop(caller, (now, 0))
+            if now - began >= WINDOW_SECONDS:
+                began, count = now, 0
+            self._failures[caller] = (began, count + 1)
+            while len(self._failures) > CALLERS_MAX:
+                self._failures.popitem(last=False)
+            return began + WINDOW_SECONDS - now if count >= FAILURES_MAX else 0.0
+
 
 KEY_FILE = "api.key"
 

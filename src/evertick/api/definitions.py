@@ -16,10 +16,9 @@ from pydantic import Field
 
 from evertick.api.app_state import AppState
 from evertick.api.route_decorators import At, Body, JobId, Routes
-from evertick.definitions.fields.identity import job_id_of
-from evertick.definitions.one_offs import past_one_offs
+from evertick.definitions.fields.values import job_id_of
 from evertick.definitions.parser import parse_definition
-from evertick.definitions.source import read_source
+from evertick.definitions.source import past_one_offs, read_source
 from evertick.errors import Conflict, DefinitionError, InvalidArgument, NotFound
 from evertick.model.job import Job
 from evertick.operations.definition_results import problem_of

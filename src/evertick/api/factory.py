@@ -12,9 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from evertick.api.app_state import AppState, Members, signing_key
+from evertick.api.app_state import AppState, Limiter, Members, signing_key
 from evertick.api.feed import RESET, Feed
-from evertick.api.limiter import Limiter
 from evertick.api.log_endpoint import address_of
 from evertick.api.loop_priority import AfterTheLoop, NoPriority
 from evertick.api.sessions import Sessions
@@ -36,7 +35,7 @@ from evertick.operations.submission import live_nodes
 from evertick.operations.tokens import Tokens
 from evertick.settings import Settings
 from evertick.settings.exposure import check_exposure, is_loopback
-from evertick.settings.secrets import reveal
+from evertick.settings.load import reveal
 from evertick.store import Store
 
 KEEP_US = SECOND

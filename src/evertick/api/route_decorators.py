@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from evertick.api.app_state import AppState, Caller
-from evertick.api.auth import OPEN
-from evertick.api.path_parts import PART
+from evertick.api.auth import OPEN, PART
 from evertick.errors import InvalidArgument
 from evertick.model.ids import digest
 from evertick.operations.codec import to_json

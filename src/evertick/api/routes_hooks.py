@@ -28,7 +28,7 @@ from evertick.model.lifecycle import Trigger
 from evertick.model.plain_json import parse_json
 from evertick.operations.results.requests import RequestStatus
 from evertick.operations.tokens import Role
-from evertick.settings.secrets import reveal
+from evertick.settings.load import reveal
 
 log = logging.getLogger("evertick.api")
 

@@ -24,7 +24,6 @@ from typing import Any, Final
 import evertick
 from evertick.definitions.parser import Parsed
 from evertick.errors import DefinitionError
-from evertick.model import chain as chains
 from evertick.model import constraint, job, notify, policy, routing, schedule, work
 from evertick.model.job import Job
 from evertick.settings import Settings
@@ -32,7 +31,7 @@ from evertick.settings import Settings
 FILE_NAME: Final = "definitions.cache"
 SIZE_MAX: Final = 1 << 30
 
-_MODULES: Final = (chains, constraint, job, notify, policy, routing, schedule, work)
+_MODULES: Final = (constraint, job, notify, policy, routing, schedule, work)
 _CODE: Final = ("definitions", "model", "planning", "settings")
 """The rooms whose code decides what a file means."""
 

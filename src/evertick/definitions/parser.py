@@ -11,23 +11,28 @@ from typing import Final, NamedTuple
 
 from evertick.definitions.catalogue.job import JOB
 from evertick.definitions.catalogue.limits import PRIORITY_MAX, QUEUE_MAX, TAG_MAX, TAGS_MAX
-from evertick.definitions.fields.chain import read_after
-from evertick.definitions.fields.constraints import read_constraints
-from evertick.definitions.fields.identity import NAME_MAX, job_id_of
+from evertick.definitions.fields.constraints import read_after, read_constraints
 from evertick.definitions.fields.notify import read_notify
 from evertick.definitions.fields.policy import read_policy, report_contradictions
 from evertick.definitions.fields.routing import attended, read_routing
-from evertick.definitions.fields.schedule import Form, Timetable, read_schedule
-from evertick.definitions.fields.values import duration_of, flag_of, integer_of, line_of, text_of, texts_of
+from evertick.definitions.fields.schedule import Form, Timetable, Zone, read_schedule, read_zone
+from evertick.definitions.fields.values import (
+    NAME_MAX,
+    duration_of,
+    flag_of,
+    integer_of,
+    job_id_of,
+    line_of,
+    text_of,
+    texts_of,
+)
 from evertick.definitions.fields.work import mentions_work, read_work
-from evertick.definitions.fields.zone import Zone, read_zone
 from evertick.definitions.nodes import MapNode, Node, kind_of
 from evertick.definitions.report import Report, Section
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError
-from evertick.model.chain import After
 from evertick.model.definition import definition_digest
-from evertick.model.job import Job
+from evertick.model.job import After, Job
 from evertick.model.notify import Channel, Route
 from evertick.model.policy import Policy
 from evertick.settings import Settings

@@ -12,20 +12,24 @@ from dataclasses import replace
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.facts import Fact
 from evertick.dispatch.feed import Feed
+from evertick.dispatch.status import HasLanes
 from evertick.errors import DefinitionError, SchedulerLockError
+from evertick.executor import Attempt, Executor, HearsOfSubRuns, Member
 from evertick.executors.attempt_journal import NO_JOURNAL, FileAttemptJournal
 from evertick.executors.function import Function
 from evertick.executors.function_run import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
 from evertick.executors.paths import state_folder
-from evertick.library.composite_executor import CompositeExecutor
 from evertick.library.location import InstanceSlot
 from evertick.location import Location
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, Message
 from evertick.model.instant import Instant
 from evertick.model.job import Job
+from evertick.model.report import Report
 from evertick.model.routing import LOCAL
+from evertick.model.run import RunKey
+from evertick.model.subrun import SubRunEnd
 from evertick.node import Definitions, Node
 from evertick.service import build_node
 from evertick.settings import Settings
@@ -254,3 +258,50 @@ async def _run_until_told(node: Node, stopping: threading.Event) -> None:
     if stopping.is_set():
         node.shut_down(0)  # it was called before the node ran
     await running
+
+
+class CompositeExecutor:
+    """To the dispatcher it is one executor; a job of code never reaches the other one."""
+
+    name = "local"
+
+    def __init__(self, functions: Executor, commands: Executor | None, is_function: Callable[[str], bool]) -> None:
+        self._functions, self._commands, self._is_function = functions, commands, is_function
+
+    def open(self, report: Callable[[Report], None]) -> None:
+        for executor in self._both():
+            executor.open(report)
+
+    def launch(self, attempt: Attempt) -> None:
+        self._of(attempt.key).launch(attempt)
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
+        self._of(key).stop(key, attempt, detail)
+
+    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        for executor in self._both():
+            mine = [(key, attempt) for key, attempt in runs if self._of(key) is executor]
+            if mine:
+                executor.reconcile(mine)
+
+    def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
+        executor = self._of(key)
+        if isinstance(executor, HearsOfSubRuns):
+            executor.sub_run_ended(key, attempt, step, number, end)
+
+    def members(self) -> Sequence[Member]:
+        return [member for executor in self._both() for member in executor.members()]
+
+    def lanes(self) -> Mapping[str, Mapping[str, int]]:
+        commands = self._commands
+        return commands.lanes() if isinstance(commands, HasLanes) else {}
+
+    def close(self) -> None:
+        for executor in self._both():
+            executor.close()
+
+    def _both(self) -> tuple[Executor, ...]:
+        return (self._functions,) if self._commands is None else (self._functions, self._commands)
+
+    def _of(self, key: RunKey) -> Executor:
+        return self._functions if self._commands is None or self._is_function(key.job_id) else self._commands

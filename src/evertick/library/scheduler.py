@@ -21,7 +21,6 @@ from evertick.library.async_operations import AsyncOperations
 from evertick.library.decorator import JobDecorator, JobRegistry
 from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
 from evertick.library.location import is_anyone_running
-from evertick.library.loops import OwnLoop
 from evertick.location import locate
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -312,3 +311,24 @@ class Scheduler(JobDecorator, AsyncOperations):
 
 def _now() -> Instant:
     return time.time_ns() // 1_000
+
+
+END_SECONDS = 30.0
+
+
+class OwnLoop:
+    """An event loop in a thread, for the coroutines of a program that has none."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="evertick-functions", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        self.loop.close()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(END_SECONDS)

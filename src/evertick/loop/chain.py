@@ -9,11 +9,10 @@ from evertick.loop.messages import ChainArrived
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import Arrival, JobState, State
 from evertick.loop.turn import Turn
-from evertick.model.chain import AfterMode
 from evertick.model.facts import Facts, Parent, facts_text
 from evertick.model.ids import origin_of, request_id_of
 from evertick.model.instant import Instant
-from evertick.model.job import Job
+from evertick.model.job import AfterMode, Job
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import PLANNED, Trigger
 from evertick.model.run import Entry, RunKey

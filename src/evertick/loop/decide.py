@@ -62,7 +62,7 @@ from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, RETRYING, RUNNING, Trigger
 from evertick.model.loss import LossReason
 from evertick.model.run import Change, Entry, RunKey
-from evertick.planning.misfire import is_missed
+from evertick.planning.catchup import is_missed
 
 
 def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:

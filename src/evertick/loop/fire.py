@@ -28,11 +28,10 @@ from evertick.model.lifecycle import (
 )
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind
 from evertick.model.routing import Strategy
-from evertick.planning.misfire import is_missed
+from evertick.planning.catchup import is_missed, is_too_late
 from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
 from evertick.planning.schedules import compile_all, previous_of
 from evertick.planning.success import already_succeeded
-from evertick.planning.window import is_too_late
 
 RESTART = "restart"
 """The origin of a run that a restart schedule asked for."""

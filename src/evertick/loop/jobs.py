@@ -17,7 +17,7 @@ from evertick.model.lifecycle import PLANNED, RETRYING, SKIPPED, SkipReason, Tri
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import AtSpec, ScheduleSpec, specs_to_text
-from evertick.planning.misfire import is_missed
+from evertick.planning.catchup import is_missed
 from evertick.planning.schedules import compile_all
 
 

@@ -5,15 +5,31 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 
-from evertick.model.chain import After
 from evertick.model.constraint import Constraint
 from evertick.model.notify import Route
 from evertick.model.policy import Policy
 from evertick.model.routing import Routing
 from evertick.model.schedule import ScheduleSpec
 from evertick.model.work import NOTHING, Step, Work
+
+
+class AfterMode(StrEnum):
+    ALL = "all"
+    """Once each of them has succeeded."""
+    ANY = "any"
+    """Whenever one of them succeeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Jobs whose success starts this one; next to a schedule, an occurrence waits for it."""
+
+    jobs: tuple[str, ...]
+    mode: AfterMode = AfterMode.ALL
+
 
 # One of each for all the jobs that say nothing else: a node may hold a million of them.
 _NO_ORIGINS: Mapping[str, str] = MappingProxyType({})

@@ -1,4 +1,4 @@
-"""Which missed times of a schedule are still worth running."""
+"""Which occurrences are missed, and which missed ones are still worth running."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from evertick.model.instant import Instant
 from evertick.model.lifecycle import SkipReason
 from evertick.model.policy import Missed
 from evertick.planning.schedules import Schedule, first_of, newest
+
+
+def missed_through(now: Instant, grace_us: int) -> Instant:
+    """Occurrences up to and including this instant are missed; later ones are on time, past or future.
+
+    Exactly `grace` late is on time, so the missed stretch ends one microsecond before it.
+    """
+    return now - grace_us - 1
+
+
+def is_missed(scheduled_for: Instant, now: Instant, grace_us: int) -> bool:
+    return scheduled_for <= missed_through(now, grace_us)
+
 
 REASON_NOT_KEPT = {
     Missed.NONE: SkipReason.MISSED,
@@ -50,3 +63,8 @@ def keep_missed(
             fresh = newest(schedules, start, end, backlog_max)
             room = backlog_max - len(fresh)
             return [*(planned[-room:] if room else ()), *fresh]
+
+
+def is_too_late(scheduled_for: Instant, now: Instant, max_delay_us: int | None) -> bool:
+    """Whether it is later than the job's window allows; exactly `max_delay` late is still inside."""
+    return max_delay_us is not None and now - scheduled_for > max_delay_us

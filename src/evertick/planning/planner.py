@@ -20,8 +20,7 @@ from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import AtSpec
-from evertick.planning.catchup import REASON_NOT_KEPT, keep_missed, replay_from
-from evertick.planning.misfire import missed_through
+from evertick.planning.catchup import REASON_NOT_KEPT, is_too_late, keep_missed, missed_through, replay_from
 from evertick.planning.schedules import (
     Schedule,
     compile_all,
@@ -31,7 +30,6 @@ from evertick.planning.schedules import (
     occurrences,
     previous_of,
 )
-from evertick.planning.window import is_too_late
 
 GAP_FROM = 11
 """Skips next to each other, from this many on, are entered as one gap; fewer are easier to read one by one."""

@@ -4,7 +4,7 @@
 page of the documentation are made from it.
 """
 
-from evertick.settings.settings import Settings
+from evertick.settings.load import Settings
 from evertick.settings.zone import is_zone, system_timezone
 
 __all__ = ["Settings", "is_zone", "system_timezone"]

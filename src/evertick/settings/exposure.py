@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from evertick.errors import SettingsError
 
 if TYPE_CHECKING:
-    from evertick.settings.settings import Settings
+    from evertick.settings.load import Settings
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

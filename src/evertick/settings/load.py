@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,12 +12,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from evertick.errors import SettingsError
-from evertick.model.work import Secret
+from evertick.model.work import Secret, Value
 from evertick.settings.catalogue import Made, build, catalogue, parts
 from evertick.settings.channels import CHANNELS
 from evertick.settings.kinds import Unfit
-from evertick.settings.parts import Setting
-from evertick.settings.secrets import reveal
+from evertick.settings.parts import Setting, Values
 from evertick.settings.zone import system_timezone
 
 FILE_NAME: Final = "evertick.toml"
@@ -204,3 +204,48 @@ def line_of(text: str, place: tuple[str, ...]) -> int | None:
 
 def _names(dotted: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Values):
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path | None = None,
+        environ: Mapping[str, str] = os.environ,
+        overrides: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Settings:
+        """From the defaults, evertick.toml, the environment and the options, the later ones going before.
+
+        `overrides` are options by key (`store`, `loop.preread`), None where an option was not given; `config` names
+        the file in place of EVERTICK_CONFIG and the folder's own. SettingsError tells everything that is wrong.
+        """
+
+        return load(cls, Path(folder) if folder is not None else None, environ, overrides)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
+        """Where no folder is known: the environment, and the file that it names."""
+        return cls.load(None, environ)
+
+
+SECRET_MAX: Final = 64 * 1024
+
+
+def reveal(value: Value, environ: Mapping[str, str], what: str) -> str:
+    """The value itself; `what` names the setting in the error that says it is not there."""
+    if not isinstance(value, Secret):
+        return value
+    try:
+        if value.source == "env":
+            found = environ[value.name]
+        else:
+            # Not blocking: opening a pipe without a writer would block the start for ever.
+            with open(os.open(value.name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                found = file.read(SECRET_MAX).decode()
+    except (KeyError, OSError, ValueError):
+        place = f"the variable {value.name}" if value.source == "env" else f"the file '{value.name}'"
+        raise SettingsError(f"{what} is kept in {place}, which is not there. Set it, or change the setting.") from None
+    if not found.strip():
+        raise SettingsError(f"{what} is kept in {value.source}:{value.name}, which is empty. Set it.")
+    return found.strip()

@@ -7,10 +7,9 @@ assert simulate(seed=42).is_ok
 
 from __future__ import annotations
 
-from evertick.testing.clock import SimulatedClock
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation
 from evertick.testing.simulation import Outcome, simulate
-from evertick.testing.timeline import Timeline
+from evertick.testing.timeline import SimulatedClock, Timeline
 
 __all__ = ["Faults", "Outcome", "SimulatedClock", "Timeline", "Violation", "simulate"]

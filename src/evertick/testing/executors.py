@@ -25,13 +25,12 @@ from evertick.model.report import (
     SubRunWanted,
 )
 from evertick.model.run import RunKey
-from evertick.testing.caller import Caller
 from evertick.testing.faults import Faults
 from evertick.testing.fleet import SimulatedFleet
 from evertick.testing.invariants import Violation
 from evertick.testing.keepers import SimulatedKeeper
 from evertick.testing.subcalls import NUMBER, Call, SubRunWatch, call_of
-from evertick.testing.timeline import Timeline
+from evertick.testing.timeline import Caller, Timeline
 
 LEASE_US = 2 * MINUTE
 """How long a member of the fleet may be silent."""

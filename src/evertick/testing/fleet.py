@@ -23,15 +23,12 @@ from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 from evertick.routing.placement import parse_placement
 from evertick.settings.parts import FleetSettings
-from evertick.testing.caller import Caller
-from evertick.testing.clock import SimulatedClock
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation
 from evertick.testing.lines import Line
 from evertick.testing.members import RunningWatch, SimulatedMember
 from evertick.testing.subcalls import SubRunWatch
-from evertick.testing.timeline import Timeline
-from evertick.testing.trace import Trace
+from evertick.testing.timeline import Caller, SimulatedClock, Timeline, Trace
 
 TICK_US: Final = 2 * SECOND
 """While a member is silent. Not longer: a scheduler whose ticks come later takes itself for the one that froze."""

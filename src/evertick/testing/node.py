@@ -48,15 +48,12 @@ from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from evertick.model.run import RunKey
 from evertick.operations.requests import message_of
 from evertick.operations.submission import forwarded_reports
-from evertick.testing.caller import Caller
-from evertick.testing.clock import SimulatedClock
 from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation
 from evertick.testing.requirements import PreviousSuccessWatch
 from evertick.testing.scenario import Ownership, Scenario
-from evertick.testing.timeline import Timeline
-from evertick.testing.trace import Trace
+from evertick.testing.timeline import Caller, SimulatedClock, Timeline, Trace
 from evertick.testing.turns import TurnWatch
 from evertick.testing.unreliable import Backend, NodeCrashed, StoreHandle
 from evertick.testing.writer import SimulatedWriter

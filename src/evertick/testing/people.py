@@ -25,8 +25,7 @@ from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation
 from evertick.testing.node import Node
 from evertick.testing.scenario import Ownership, Scenario, draw_job, draw_policy, draw_schedules, is_at_most_once
-from evertick.testing.timeline import Timeline
-from evertick.testing.trace import Trace
+from evertick.testing.timeline import Timeline, Trace
 from evertick.testing.unreliable import Backend
 
 RESCAN_US = 10 * MINUTE

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import ENDED, FAILED, LAUNCHING, LOST, TIMED_OUT, RunState
 from evertick.model.run import Change, LedgerRow, RunKey
-from evertick.testing.caller import Caller
 from evertick.testing.invariants import Violation
-from evertick.testing.timeline import Timeline
+from evertick.testing.timeline import Caller, Timeline
 
 _BAD = (FAILED, TIMED_OUT, LOST)
 

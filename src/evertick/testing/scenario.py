@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 
-from evertick.model.chain import After, AfterMode
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import HOUR, MINUTE, SECOND, Instant, from_text, to_text
-from evertick.model.job import Job
+from evertick.model.job import After, AfterMode, Job
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec

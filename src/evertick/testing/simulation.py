@@ -14,7 +14,6 @@ from evertick.model.job import Job
 from evertick.model.report import Report as RunReport
 from evertick.planning.verify import Report, verify_ledger
 from evertick.stores.memory import MemoryStore
-from evertick.testing.caller import Caller
 from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
 from evertick.testing.fleet import SimulatedFleet
@@ -24,8 +23,7 @@ from evertick.testing.people import People
 from evertick.testing.requirements import PreviousSuccessWatch
 from evertick.testing.scenario import QUEUE, Ownership, Scenario, draw_scenario, is_queued
 from evertick.testing.subcalls import SubRunWatch
-from evertick.testing.timeline import Timeline
-from evertick.testing.trace import Trace
+from evertick.testing.timeline import Caller, Timeline, Trace
 from evertick.testing.unreliable import Backend
 
 CALM_MAX_US = 2 * HOUR

@@ -1,12 +1,14 @@
-"""What happens when, in a world without threads or waiting: true time, and what is to come in it."""
+"""The world of the simulator without threads or waiting: true time and its events, clocks beside it, a trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
-from evertick.model.instant import Instant
+from evertick.model.instant import Instant, to_text
+from evertick.model.run import RunKey
 
 
 class Timeline:
@@ -40,3 +42,88 @@ class Timeline:
             self.happened += 1
             action(*args)
         self.now = max(self.now, end)
+
+
+class Caller(NamedTuple):
+    """A process of a node; an answer to a question dies with whoever asked it."""
+
+    node: str
+    incarnation: int
+
+
+_MILLION = 1_000_000
+
+
+class SimulatedClock:
+    """The clocks of a machine beside true time, which a test can set wrong in every way a real one goes.
+
+    It has the methods of the scheduler's own clock and can be given to it instead.
+    """
+
+    __slots__ = ("_ahead_us", "_drift_ppm", "_drifts_since", "_slept_us", "_timeline")
+
+    def __init__(self, timeline: Timeline, drift_ppm: int = 0) -> None:
+        self._timeline = timeline
+        self._ahead_us = 0
+        self._slept_us = 0
+        self._drift_ppm = drift_ppm
+        self._drifts_since = timeline.now
+
+    @property
+    def ahead_us(self) -> int:
+        """How far it is ahead of true time; negative: behind."""
+        return self._ahead_us + self._drift_ppm * (self._timeline.now - self._drifts_since) // _MILLION
+
+    def now(self) -> Instant:
+        """The wall clock."""
+        return self._timeline.now + self.ahead_us
+
+    def monotonic_us(self) -> int:
+        """The clock that nobody sets; it stands still while the machine sleeps."""
+        return self._timeline.now - self._slept_us
+
+    def boottime_us(self) -> int:
+        """The clock that nobody sets and that counts suspend: true time."""
+        return self._timeline.now
+
+    def jump(self, by_us: int) -> None:
+        """Somebody sets the wall clock, forward or back."""
+        self._ahead_us += by_us
+
+    def sleep(self, for_us: int) -> None:
+        """The machine is suspended: the monotonic clock misses this stretch, the wall clock does not."""
+        self._slept_us += for_us
+
+    def settle(self) -> None:
+        """Drift no more."""
+        self._ahead_us, self._drift_ppm = self.ahead_us, 0
+
+
+LENGTH = 400
+
+
+class Trace:
+    """The last events, put into words only when somebody reads them."""
+
+    __slots__ = ("_events", "_timeline")
+
+    def __init__(self, timeline: Timeline, length: int = LENGTH) -> None:
+        self._timeline = timeline
+        self._events: deque[tuple[int, str, str, tuple[object, ...]]] = deque(maxlen=length)
+
+    def add(self, who: str, what: str, *args: object) -> None:
+        self._events.append((self._timeline.now, who, what, args))
+
+    def lines(self) -> tuple[str, ...]:
+        return tuple(
+            f"{to_text(at)[11:]:>16} {who:8} {what % tuple(_said(arg) for arg in args)}"
+            for at, who, what, args in self._events
+        )
+
+
+def _said(value: object) -> object:
+    if isinstance(value, RunKey):
+        return value.run_id
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={_said(one)}" for name, one in value.items())
+    return value

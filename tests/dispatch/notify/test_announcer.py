@@ -12,9 +12,9 @@ import pytest
 from evertick.dispatch.notify import announcer as announcing
 from evertick.dispatch.notify.announcer import Announcer
 from evertick.dispatch.notify.channels import Outcome
+from evertick.dispatch.notify.config import NotifySettings
 from evertick.dispatch.notify.rules import Message
 from evertick.dispatch.notify.sender import Sender
-from evertick.dispatch.notify.settings import NotifySettings
 from evertick.loop.effects import Log, Notify
 from evertick.loop.messages import BucketsGained
 from evertick.model.instant import SECOND

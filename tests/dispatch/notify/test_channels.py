@@ -19,8 +19,8 @@ from evertick.dispatch.notify.channels import (
     signature,
     slack_text,
 )
+from evertick.dispatch.notify.config import NotifySettings, SmtpServer, Tls
 from evertick.dispatch.notify.egress import EgressGuard
-from evertick.dispatch.notify.settings import NotifySettings, SmtpServer, Tls
 from evertick.model.notify import Mail, Slack, Webhook
 from evertick.model.work import Secret
 from tests.dispatch.notify.post_office import PostOffice

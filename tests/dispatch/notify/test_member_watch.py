@@ -6,11 +6,10 @@ from collections import Counter
 from functools import partial
 
 from evertick.dispatch.facts import Facts
-from evertick.dispatch.notify.announcer import Announcer
+from evertick.dispatch.notify.announcer import Announcer, MemberWatch
 from evertick.dispatch.notify.channels import mail_of, payload_of
-from evertick.dispatch.notify.member_watch import MemberWatch
+from evertick.dispatch.notify.config import NotifySettings
 from evertick.dispatch.notify.sender import Sender
-from evertick.dispatch.notify.settings import NotifySettings
 from evertick.loop.messages import MembersSeen
 from evertick.model.instant import from_text
 from evertick.model.member import Member

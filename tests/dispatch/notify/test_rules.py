@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.dispatch.notify.notifier import Notifier, subject_of
+from evertick.dispatch.notify.announcer import Notifier, subject_of
 from evertick.dispatch.notify.rules import Book, Happening, Manners, Subject, flush, judge
 from evertick.model.constraint import MaxExpectedRunTime
 from evertick.model.instant import HOUR, MINUTE, SECOND

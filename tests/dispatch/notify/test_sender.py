@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from evertick.dispatch.notify.channels import Outcome
+from evertick.dispatch.notify.config import NotifySettings
 from evertick.dispatch.notify.heartbeat import Heartbeat
 from evertick.dispatch.notify.sender import Delivered, Sender
-from evertick.dispatch.notify.settings import NotifySettings
 from evertick.errors import SettingsError
 from evertick.model.notify import Webhook
 from tests.dispatch.notify.telling import message, receiver

@@ -11,11 +11,11 @@ from evertick.cli.lazy import LazyGroup
 COMMANDS: Final[dict[str, str]] = {
     "history": "evertick.cli.commands.history:history",
     "list": "evertick.cli.commands.list_:list_",
-    "pause": "evertick.cli.commands.pause:pause",
-    "resume": "evertick.cli.commands.resume:resume",
+    "pause": "evertick.cli.commands.request:pause",
+    "resume": "evertick.cli.commands.request:resume",
     "start": "evertick.cli.commands.serve:serve",
     "status": "evertick.cli.commands.status:status",
-    "trigger": "evertick.cli.commands.trigger:trigger",
+    "trigger": "evertick.cli.commands.request:trigger",
 }
 SUMMARIES: Final[dict[str, str]] = {
     "history": "Show past runs and skipped occurrences, newest first.",

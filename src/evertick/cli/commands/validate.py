@@ -36,8 +36,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
       evertick validate jobs
       evertick validate jobs/report.yaml jobs/sync/pipeline.yaml -o json
     """
-    from evertick.definitions.one_offs import past_one_offs
-    from evertick.definitions.source import definition_files, load_files
+    from evertick.definitions.source import definition_files, load_files, past_one_offs
     from evertick.errors import NotFound
     from evertick.settings import Settings
 

@@ -38,7 +38,7 @@ from evertick.definitions.catalogue.words import (
     STRATEGY_ALIASES,
 )
 from evertick.definitions.catalogue.work import CONDITIONS, VALUE, WORK
-from evertick.model.chain import AfterMode
+from evertick.model.job import AfterMode
 from evertick.model.notify import NotifyEvent
 
 TIMES: Final = ("cron", "every", "at")

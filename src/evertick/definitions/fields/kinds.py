@@ -9,10 +9,18 @@ from typing import Final
 
 from evertick.definitions.catalogue.words import METHODS
 from evertick.definitions.catalogue.work import HTTP, KINDS
-from evertick.definitions.fields.commands import read_command
 from evertick.definitions.fields.environment import read_value
 from evertick.definitions.fields.kubernetes import read_pod
-from evertick.definitions.fields.values import choice_of, flag_of, integer_of, job_of, line_of, text_of, url_of
+from evertick.definitions.fields.values import (
+    choice_of,
+    flag_of,
+    integer_of,
+    job_of,
+    line_of,
+    read_command,
+    text_of,
+    url_of,
+)
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of, plain_data
 from evertick.definitions.report import Report, Section
 from evertick.model.work import Env, HttpCall, Kind, PythonCall, Script, SubJob

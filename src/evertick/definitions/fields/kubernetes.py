@@ -6,9 +6,8 @@ import re
 from typing import Final
 
 from evertick.definitions.catalogue.work import CLUSTER_RESOURCES, CLUSTER_SECRET, KUBERNETES
-from evertick.definitions.fields.commands import read_command
 from evertick.definitions.fields.environment import read_env
-from evertick.definitions.fields.values import line_of, name_of
+from evertick.definitions.fields.values import line_of, name_of, read_command
 from evertick.definitions.nodes import MapNode, Node, ScalarNode, kind_of, plain_data
 from evertick.definitions.report import Report, Section
 from evertick.model.work import Env, Pod, Secret, SecretKey

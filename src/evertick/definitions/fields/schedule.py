@@ -11,13 +11,32 @@ from zoneinfo import ZoneInfo
 
 from evertick.definitions.catalogue.job import BLOCK, ENTRY, START_STOP, TIMES
 from evertick.definitions.catalogue.limits import SCHEDULES_MAX
-from evertick.definitions.fields.values import attempt, duration_of, texts_of
-from evertick.definitions.fields.zone import Zone, read_zone, zone_of
+from evertick.definitions.fields.values import attempt, duration_of, text_of, texts_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section
 from evertick.model.instant import from_datetime
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.planning.schedules import compile_schedule
+from evertick.planning.zones import find_zone
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    name: str
+    origin: str
+
+
+def zone_of(name: str, node: Node, field: str, report: Report) -> Zone | None:
+    """The zone that a file names; an unknown one is reported with the nearest that exists."""
+    found = attempt(lambda: find_zone(name), node, field, report)
+    return None if found is None else Zone(name, report.origin(node))
+
+
+def read_zone(node: Node, field: str, report: Report) -> Zone | None:
+    """The value of a `timezone` field."""
+    name = text_of(node, field, report)
+    return None if name is None else zone_of(name, node, field, report)
+
 
 _CRON_TZ: Final = re.compile(r"[ \t]*CRON_TZ=([^ \t]*)[ \t]*(.*)", re.DOTALL)
 _AT: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII)

@@ -7,13 +7,21 @@ from itertools import islice
 
 from evertick.definitions.catalogue.limits import PATH_MAX, REPEATS_MAX, STEP_NAME_MAX, STEPS_MAX
 from evertick.definitions.catalogue.work import CONTINUE_ON, HANDLER, HANDLERS, REPEAT, STEP
-from evertick.definitions.fields.commands import read_command
 from evertick.definitions.fields.conditions import read_condition, read_conditions
 from evertick.definitions.fields.confinement import read_sandbox, read_user
 from evertick.definitions.fields.environment import read_env
 from evertick.definitions.fields.kinds import read_kind
 from evertick.definitions.fields.retry import read_step_retry
-from evertick.definitions.fields.values import duration_of, flag_of, integer_of, line_of, name_of, text_of, texts_of
+from evertick.definitions.fields.values import (
+    duration_of,
+    flag_of,
+    integer_of,
+    line_of,
+    name_of,
+    read_command,
+    text_of,
+    texts_of,
+)
 from evertick.definitions.nodes import ListNode, MapNode, Node, kind_of
 from evertick.definitions.report import Report, Section, section_of
 from evertick.model.work import NO_HANDLERS, STOP_ON_FAILURE, Command, ContinueOn, Handlers, Repeat, Step, SubJob

@@ -8,11 +8,22 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from evertick.definitions.catalogue.limits import URL_MAX
-from evertick.definitions.fields.identity import job_id_of
 from evertick.definitions.nodes import ListNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report
 from evertick.errors import DefinitionError
 from evertick.model.duration import parse_duration
+from evertick.model.work import Command
+
+ID_MAX = 64
+NAME_MAX = 200
+
+_OUTSIDE: Final = re.compile(r"[^a-z0-9_.-]+")
+
+
+def job_id_of(name: str) -> str:
+    """Lower case; every run of characters outside a-z 0-9 _ . - is one '-'; no '-._' at the ends; may be empty."""
+    return _OUTSIDE.sub("-", name.lower()).strip("-._")[:ID_MAX].strip("-._")
+
 
 T = TypeVar("T")
 
@@ -162,3 +173,26 @@ def attempt(read: Callable[[], T], node: Node, field: str, report: Report) -> T 
     except DefinitionError as error:
         report.adopt(error, node, field)
         return None
+
+
+def read_command(node: Node, field: str, report: Report) -> Command | None:
+    """A text is a line for the shell; a list is a program with its arguments."""
+    if isinstance(node, ListNode):
+        words = [_word(item, field, report) for item in node.items]
+        if not words:
+            report.error(node, field, f"'{field}' is an empty list.", "Write for example [python, report.py].")
+        kept = tuple(word for word in words if word is not None)
+        if kept and not kept[0]:
+            report.error(node, field, f"the program of '{field}' is empty.", "Write for example [python, report.py].")
+            return None
+        return Command(kept) if kept and len(kept) == len(words) else None
+    text = text_of(node, field, report)
+    return None if text is None else Command((text,), is_shell=True)
+
+
+def _word(node: Node, field: str, report: Report) -> str | None:
+    """One argument; an empty one is fine, when it is written as ''."""
+    if isinstance(node, ScalarNode) and node.value is not None:
+        return node.text
+    report.error(node, field, f"every word of '{field}' must be a text, not {kind_of(node)}.", "Put it in quotes.")
+    return None

@@ -6,7 +6,6 @@ from typing import Final
 
 from evertick.definitions.catalogue.job import PIPELINE
 from evertick.definitions.catalogue.limits import STEPS_MAX
-from evertick.definitions.fields.commands import read_command
 from evertick.definitions.fields.conditions import read_conditions
 from evertick.definitions.fields.confinement import read_sandbox, read_user
 from evertick.definitions.fields.constraints import Constrained
@@ -14,7 +13,7 @@ from evertick.definitions.fields.environment import read_env
 from evertick.definitions.fields.kubernetes import read_pod, report_secrets
 from evertick.definitions.fields.params import read_params
 from evertick.definitions.fields.steps import ONLY_STEP, read_folder, read_handlers, read_steps
-from evertick.definitions.fields.values import duration_of, integer_of
+from evertick.definitions.fields.values import duration_of, integer_of, read_command
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.report import Report, Section
 from evertick.model.constraint import PostRunHook, PreRunHook

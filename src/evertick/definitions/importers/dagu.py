@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Final
 
-from evertick.definitions.fields.identity import job_id_of
+from evertick.definitions.fields.values import job_id_of
 from evertick.definitions.importers.dagu_step import DaguStep, camel, conditions_of, env_of, plain_retry
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
-from evertick.definitions.fields.identity import job_id_of
+from evertick.definitions.fields.values import job_id_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
 
 Tell: TypeAlias = Callable[[Node, str], None]

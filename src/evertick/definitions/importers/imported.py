@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from evertick.definitions.fields.identity import ID_MAX, job_id_of
+from evertick.definitions.fields.values import ID_MAX, job_id_of
 from evertick.definitions.nodes import plain_value
 from evertick.definitions.parser import parse_definition
 from evertick.errors import Conflict

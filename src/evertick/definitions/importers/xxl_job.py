@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from evertick.definitions.catalogue.words import BLOCK_STRATEGY_ALIASES, STRATEGY_ALIASES
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish, unique
-from evertick.definitions.importers.quartz import from_quartz
 from evertick.errors import DefinitionError
 
 _MISFIRE: Final = ("DO_NOTHING", "FIRE_ONCE_NOW")
@@ -187,3 +186,27 @@ def _chained(drafts: list[Draft], ids: list[str], children: list[str]) -> list[D
             fields["after"] = {"jobs": found, "mode": "any"}
         chained.append(Draft(draft.name, fields, draft.line, (*draft.notes, *lost.get(draft.name, ()))))
     return chained
+
+
+def from_quartz(text: str) -> tuple[str, str | None]:
+    """The expression with six fields, and what was lost on the way; ValueError when it is none of Quartz's."""
+    fields = text.split()
+    if len(fields) not in (6, 7):
+        raise ValueError(f"'{text}' has {len(fields)} fields; Quartz has six or seven")
+    second, minute, hour, day, month, weekday = fields[:6]
+    year = fields[6] if len(fields) == 7 else "*"
+    lost = None if year == "*" else f"the year '{year}': it fires every year here."
+    return " ".join((second, minute, hour, day, month, _weekday(weekday))), lost
+
+
+def _weekday(field: str) -> str:
+    """Quartz counts from Sunday as 1; we do from Sunday as 0. Names are the same."""
+    if field.upper() == "L":
+        return "6"
+    return ",".join(_weekday_part(part) for part in field.split(","))
+
+
+def _weekday_part(part: str) -> str:
+    """Numbers behind `/` and `#` count something else."""
+    days, mark, rest = re.fullmatch(r"([^/#]*)([/#]?)(.*)", part, re.DOTALL).groups()  # type: ignore[union-attr]
+    return re.sub(r"[0-9]+", lambda found: str(int(found[0]) - 1), days) + mark + rest

@@ -6,23 +6,69 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from evertick.dispatch.facts import Fact
-from evertick.dispatch.notify.member_watch import MemberWatch
-from evertick.dispatch.notify.notifier import Notifier, subject_of
-from evertick.dispatch.notify.rules import Happening, Manners, Message, Subject
+from evertick.dispatch.notify.config import NotifySettings
+from evertick.dispatch.notify.rules import Book, Happening, Manners, Message, Subject, flush, judge
 from evertick.dispatch.notify.sender import Sender
-from evertick.dispatch.notify.settings import NotifySettings
 from evertick.loop.effects import Log, Notify
 from evertick.loop.messages import BucketsGained, MembersSeen
 from evertick.model.bucket import bucket_of
+from evertick.model.constraint import MaxExpectedRunTime
 from evertick.model.instant import SECOND, Instant, to_text
 from evertick.model.job import Job
 from evertick.model.lifecycle import RUNNING, TERMINAL, RunState
+from evertick.model.member import Member
 from evertick.model.notify import Channel, Route, Webhook
 from evertick.model.run import Change, Entry, RunKey
+
+DEFAULT_MANNERS = Manners()
+
+
+class Notifier:
+    """Any thread may call it; `send` must return at once, as `Sender.send` does."""
+
+    def __init__(self, send: Callable[[list[Message]], None], manners: Manners = DEFAULT_MANNERS) -> None:
+        self._send = send
+        self._manners = manners
+        self._book = Book()
+        self._lock = threading.Lock()
+
+    def happened(self, told: Iterable[tuple[Subject, Happening]]) -> None:
+        with self._lock:
+            messages = [
+                message
+                for subject, happening in told
+                for message in judge(self._book, subject, happening, self._manners)
+            ]
+        if messages:
+            self._send(messages)
+
+    def tick(self, now: Instant) -> None:
+        """To be called every few seconds: tells what was held back and may be told by now."""
+        with self._lock:
+            messages = flush(self._book, now, self._manners)
+        if messages:
+            self._send(messages)
+
+    def remember_failure(self, job_id: str) -> None:
+        with self._lock:
+            self._book.remember_failure(job_id)
+
+    def forget(self, job_id: str) -> None:
+        with self._lock:
+            self._book.forget(job_id)
+
+
+def subject_of(job: Job, routes: tuple[Route, ...] = ()) -> Subject:
+    """What the rules need to know about a job; `routes` are those of all jobs."""
+    expected = [one.duration_us for one in job.constraints if isinstance(one, MaxExpectedRunTime)]
+    return Subject(
+        job.id, job.name, (*job.notify, *routes), job.policy.grace_us, expected_us=min(expected) if expected else None
+    )
+
 
 log = logging.getLogger("evertick.notify")
 
@@ -231,3 +277,41 @@ def trial_of(channel: Channel, node: str, now: Instant) -> Message:
 
 def _started_at(fact: Entry | Change) -> Instant | None:
     return fact.started_at if isinstance(fact, Change) else None
+
+
+EVENT = "on_member_missing"
+
+
+class MemberWatch:
+    """It belongs to one thread."""
+
+    def __init__(self, channels: Sequence[Channel]) -> None:
+        self._channels = tuple(channels)
+        self._missing: set[str] = set()
+
+    def seen(self, executor: str, members: Sequence[Member], now: Instant) -> list[Message]:
+        """What is worth a message about the members as they are now."""
+        told = []
+        for member in members:
+            is_missing = is_missing_member(member)
+            if is_missing == (member.name in self._missing):
+                continue
+            if is_missing:
+                self._missing.add(member.name)
+                last = f"it was last seen at {to_text(member.seen_at)}" if member.seen_at else "it was not seen yet"
+                told.append(self._message(executor, member, now, f"is missing: {last}"))
+            elif member.is_healthy:
+                self._missing.discard(member.name)
+                told.append(self._message(executor, member, now, "is back"))
+        return told if self._channels else []
+
+    def _message(self, executor: str, member: Member, now: Instant, how: str) -> Message:
+        text = f"The member {member.name} of the {executor} {how}."
+        return Message(
+            f"{executor}/{member.name}/{how}/{now}", EVENT, "", executor, "", now, now, text, "", self._channels
+        )
+
+
+def is_missing_member(member: Member) -> bool:
+    """Expected, and away for longer than its lease; one that may reconnect in a moment is not missing yet."""
+    return member.is_expected and not member.is_healthy and not member.is_awaited

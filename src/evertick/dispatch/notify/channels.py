@@ -18,9 +18,9 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from typing import Any, Final, NamedTuple
 
+from evertick.dispatch.notify.config import NotifySettings, SmtpServer, Tls
 from evertick.dispatch.notify.egress import EgressGuard, Refused, connect, masked
 from evertick.dispatch.notify.rules import Message
-from evertick.dispatch.notify.settings import NotifySettings, SmtpServer, Tls
 from evertick.model.instant import to_text
 from evertick.model.notify import Channel, Mail, Slack, Webhook
 from evertick.model.work import Secret, Value

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 
 from evertick.dispatch.notify.channels import Outcome, ping
+from evertick.dispatch.notify.config import NotifySettings
 from evertick.dispatch.notify.egress import EgressGuard, masked
-from evertick.dispatch.notify.settings import NotifySettings
 from evertick.errors import SettingsError
 
 log = logging.getLogger("evertick.notify")

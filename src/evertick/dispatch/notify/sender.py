@@ -14,9 +14,9 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from evertick.dispatch.notify.channels import Outcome, deliver, receiver_of
+from evertick.dispatch.notify.config import NotifySettings
 from evertick.dispatch.notify.egress import EgressGuard
 from evertick.dispatch.notify.rules import Message
-from evertick.dispatch.notify.settings import NotifySettings
 from evertick.model.notify import Channel
 
 log = logging.getLogger("evertick.notify")
