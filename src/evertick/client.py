@@ -53,6 +53,8 @@ if TYPE_CHECKING:
         Overview,
         Plan,
         Timeline,
+        TimelineGroup,
+        TimelineSort,
         Upcoming,
     )
     from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
@@ -239,9 +241,14 @@ class Client:
         tags: Collection[str] = (),
         statuses: Collection[JobStatus] = (),
         cells: int = 240,
+        *,
+        sort: TimelineSort | None = None,
+        group: TimelineGroup | None = None,
+        unfolded: Collection[str] = (),
     ) -> Timeline:
         """The runs of jobs in a period, one lane per job; a lane with more than `cells` runs has counts instead."""
-        jobs = {"offset": offset, "limit": limit, "search": search, "tag": tags, "state": statuses}
+        jobs: dict[str, object] = {"offset": offset, "limit": limit, "search": search, "tag": tags, "state": statuses}
+        jobs |= {"sort": sort, "group": group, "open": unfolded}
         return self._call(routes.TIMELINE, cells=cells, **jobs, **{"from": start, "to": end})
 
     def upcoming(self, count: int = 20, until: Moment | None = None, *, once: bool = False) -> Upcoming:

@@ -18,7 +18,7 @@ from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
 from evertick.model.member import Closed
 from evertick.operations import codec
 from evertick.operations.codec import from_data, from_json, refreshed, to_data, to_json
-from evertick.operations.results import jobs, requests, runs, schedule, system
+from evertick.operations.results import attention, jobs, requests, runs, schedule, system
 from evertick.operations.results.base import Result
 from evertick.operations.results.jobs import EnvVariable, JobPage, Percentiles, RunPoint
 from evertick.operations.results.schedule import FutureCell, Timeline
@@ -27,12 +27,12 @@ from evertick.operations.results.system import MemberState
 NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
 HALF_PAST = datetime(2026, 3, 2, 9, 30, 0, 500_000, tzinfo=UTC)
 POINT = RunPoint("report@2026-03-02T09:00:00Z", NINE, RunState.FAILED, Trigger.SCHEDULER, 1.5, None)
-TIMELINE = Timeline(NINE, NINE, HALF_PAST, None, total=0, offset=0, lanes=())
+TIMELINE = Timeline(NINE, NINE, HALF_PAST, None, jobs=0, total=0, offset=0, lanes=(), downtimes=())
 
 ALL = sorted(
     {
         found
-        for module in (runs, jobs, schedule, requests, system)
+        for module in (attention, runs, jobs, schedule, requests, system)
         for _, found in getmembers(module, isclass)
         if issubclass(found, Result) and found is not Result
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -37,11 +37,11 @@ def is_drawn(page, token):
     return drawn(page, token) > 20
 
 
-def drawn(page, token):
+def drawn(page, token, canvas=".timeline-stage canvas"):
     """How many pixels of the lanes have a colour of the page's own, edges left out."""
     return page.evaluate(
-        """token => {
-            const canvas = document.querySelector('.timeline-stage canvas');
+        """([token, place]) => {
+            const canvas = document.querySelector(place);
             const probe = document.body.appendChild(document.createElement('i'));
             probe.style.color = `var(--${token})`;
             const [red, green, blue] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
@@ -54,7 +54,7 @@ def drawn(page, token):
             }
             return found;
         }""",
-        token,
+        [token, canvas],
     )
 
 
@@ -226,3 +226,38 @@ def test_ten_thousand_jobs_are_one_timeline(browser, crowded_house, complaints):
     lane(page, "job-07771").click()
     expect(page.get_by_role("heading", name="job-07771")).to_be_visible()
     page.context.close()
+
+
+def test_groups_fold_into_one_lane_and_the_address_keeps_the_view(timeline):
+    names = timeline.get_by_role("navigation", name="Jobs")
+    timeline.get_by_label("Groups of jobs").select_option("Group by tag")
+    group = names.get_by_role("button", name="reports 2 jobs")
+    expect(group).to_have_attribute("aria-expanded", "false")
+    expect(lane(timeline, "mail-digest")).to_have_count(0)
+    group.click()
+    expect(lane(timeline, "mail-digest")).to_be_visible()
+    timeline.reload()
+    expect(lane(timeline, "mail-digest")).to_be_visible()
+    timeline.get_by_label("Order of jobs").select_option("By name")
+    expect(names.get_by_role("button").first).to_contain_text("data")
+    group.click()
+    expect(lane(timeline, "mail-digest")).to_have_count(0)
+
+
+def test_a_failure_is_solid_red_at_every_zoom_and_a_downtime_is_a_band(page, house):
+    for span in (43_200_000, 2_592_000_000, 31_536_000_000):
+        page.goto(f"{house.url}/?span={span}&sort=name")
+        lane(page, "etl").wait_for()
+        wait_for(partial(is_drawn, page, "failed"))
+    page.goto(f"{house.url}/?span=43200000")
+    down = house.get(f"/timeline?from={_ago(12)}&to={_ago(-1)}")["downtimes"]
+    assert [band["jobs"] > 2 for band in down] == [True]
+    wait_for(partial(is_drawn_on_axis, page, "timed-out"))
+
+
+def is_drawn_on_axis(page, token):
+    return drawn(page, token, ".timeline-axis canvas") > 20
+
+
+def _ago(hours):
+    return (datetime.now(UTC) - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")

@@ -18,7 +18,17 @@ from evertick.operations import routes as table
 from evertick.operations.protocol import enums_of
 from evertick.operations.results.attention import Attention
 from evertick.operations.results.base import Result
-from evertick.operations.results.schedule import Calendar, CronPreview, Load, Overview, Plan, Timeline, Upcoming
+from evertick.operations.results.schedule import (
+    Calendar,
+    CronPreview,
+    Load,
+    Overview,
+    Plan,
+    Timeline,
+    TimelineGroup,
+    TimelineSort,
+    Upcoming,
+)
 from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
 from evertick.operations.tokens import Role
 from evertick.settings import is_zone
@@ -56,9 +66,15 @@ def get_timeline(
     tag: Words = [],  # noqa: B006
     state: Words = [],  # noqa: B006
     cells: Annotated[int, Query(ge=1, le=2_000, description="A lane with more runs has counts instead.")] = 240,
+    sort: Annotated[TimelineSort, Query(description="`worst`: what needs attention first.")] = TimelineSort.NAME,
+    group: Annotated[TimelineGroup, Query(description="The jobs of a group share a lane.")] = TimelineGroup.NONE,
+    unfolded: Annotated[list[str], Query(alias="open", max_length=50, description="Groups with all lanes.")] = [],  # noqa: B006
 ) -> Timeline:
     """Get the runs, gaps and coming occurrences of jobs in a period, one lane per job."""
-    return at.operations.timeline(start, end, offset, limit, search, tag, enums_of("status", state, JobStatus), cells)
+    statuses = enums_of("status", state, JobStatus)
+    return at.operations.timeline(
+        *(start, end, offset, limit, search, tag, statuses, cells), sort=sort, group=group, unfolded=unfolded
+    )
 
 
 @routes.serve(table.CALENDAR, Role.VIEWER)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         Overview,
         Plan,
         Timeline,
+        TimelineGroup,
+        TimelineSort,
         Upcoming,
     )
     from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
@@ -196,8 +198,15 @@ class Operations(Protocol):
         tags: Collection[str] = (),
         statuses: Collection[JobStatus] = (),
         cells: int = 240,
+        *,
+        sort: TimelineSort | None = None,
+        group: TimelineGroup | None = None,
+        unfolded: Collection[str] = (),
     ) -> Timeline:
-        """The runs of jobs in a period, one lane per job; a lane with more than `cells` runs has counts instead."""
+        """The runs of jobs in a period, one lane per job; a lane with more than `cells` runs has counts instead.
+
+        `sort` is by name where it is absent. The jobs of a group share one lane of counts, unless `unfolded` names it.
+        """
         ...
 
     def upcoming(self, count: int = 20, until: Moment | None = None, *, once: bool = False) -> Upcoming:

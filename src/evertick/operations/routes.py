@@ -100,7 +100,8 @@ SEARCH_LOG: Route[LogHits] = Route("GET", "/runs/{run}/logs/{attempt}/{step}/sea
 ATTENTION: Route[Attention] = Route("GET", "/attention", "attention.Attention")
 OVERVIEW: Route[Overview] = Route("GET", "/overview", "schedule.Overview")
 TIMELINE: Route[Timeline] = Route(
-    *("GET", "/timeline", "schedule.Timeline"), *_PERIOD, "offset", "limit", "search", "tag", "state", "cells"
+    *("GET", "/timeline", "schedule.Timeline", *_PERIOD),
+    *("offset", "limit", "search", "tag", "state", "cells", "sort", "group", "open"),
 )
 UPCOMING: Route[Upcoming] = Route("GET", "/upcoming", "schedule.Upcoming", "limit", "to", "once")
 JOB_UPCOMING: Route[JobUpcoming] = Route("GET", "/jobs/{job}/upcoming", "schedule.JobUpcoming", "count", "to")

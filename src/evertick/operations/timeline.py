@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from evertick.errors import InvalidArgument
 from evertick.model.instant import DAY, Instant, to_datetime
@@ -19,8 +18,19 @@ from evertick.operations.job_queries import statuses_of
 from evertick.operations.jobs import is_held, name_of, zone_of
 from evertick.operations.ledger_rows import gap_of, mark_of, moment
 from evertick.operations.protocol import Moment
+from evertick.operations.results.attention import AttentionKind
 from evertick.operations.results.runs import Gap
-from evertick.operations.results.schedule import FutureCell, Lane, Timeline, TimelineCell
+from evertick.operations.results.schedule import (
+    FutureCell,
+    Lane,
+    LaneGroup,
+    Mark,
+    Timeline,
+    TimelineCell,
+    TimelineGroup,
+    TimelineSort,
+)
+from evertick.operations.timeline_rows import Row, downtimes_of, group_status, rows_of, troubles_of, worst_of
 from evertick.planning.schedules import compile_all, count_of, occurrences
 from evertick.store import Page, RunFilter, Tally
 
@@ -31,6 +41,10 @@ FUTURE_US = 400 * DAY
 """How far ahead the occurrences of a job with several schedules are listed: counting them takes linear time."""
 ROWS_MAX = 10_000
 """Rows of all lanes together that are listed one by one."""
+GROUP_CELLS_MAX = 120
+GROUP_FUTURE_CELLS = 12
+GROUP_FUTURE_MAX = 10_000
+"""Distinct schedules of a group times parts of the future that are counted."""
 KEPT_MAX = 12
 """At most this many timelines are kept with a view: one may have megabytes."""
 
@@ -48,6 +62,10 @@ def timeline(
     tags: Collection[str] = (),
     statuses: Collection[JobStatus] = (),
     cells: int = 240,
+    *,
+    sort: TimelineSort | None = None,
+    group: TimelineGroup | None = None,
+    unfolded: Collection[str] = (),
 ) -> Timeline:
     bounded("offset", offset, 0, 10_000_000)
     bounded("limit", limit, 1, LANES_MAX)
@@ -58,23 +76,27 @@ def timeline(
             f"the timeline from {start} to {end} has no length.", hint="Write the earlier time first."
         )
     wanted, view = frozenset(statuses), context.view()
+    order, parts = sort or TimelineSort.NAME, group or TimelineGroup.NONE
+    asked = (search, frozenset(tags), wanted, order, parts, frozenset(unfolded))
 
     def draw() -> Timeline:
         found = statuses_of(context, view, search, tags).items()
         chosen = {job_id: status for job_id, status in found if not wanted or status in wanted}
-        lanes = dict(islice(chosen.items(), offset, offset + limit))
+        rows = view.kept(("timeline rows", asked), lambda: rows_of(context, view, chosen, order, parts, unfolded))
         return Timeline(
             now=to_datetime(context.now()),
             from_=to_datetime(since),
             to=to_datetime(until),
             since=moment(_oldest(context)),
-            total=len(chosen),
+            jobs=len(chosen),
+            total=len(rows),
             offset=offset,
-            lanes=_lanes(context, view, lanes, since, until, cells),
+            lanes=_lanes(context, view, rows[offset : offset + limit], chosen, since, until, cells),
+            downtimes=view.kept(("downtimes", since, until), lambda: downtimes_of(context, view, since, until)),
         )
 
     # Pages that show the same period ask for the same timeline.
-    question = ("timeline", since, until, offset, limit, search, frozenset(tags), wanted, cells)
+    question = ("timeline", since, until, offset, limit, cells, asked)
     return refreshed(view.kept(question, draw, most=KEPT_MAX), now=to_datetime(context.now()))
 
 
@@ -85,38 +107,138 @@ def _oldest(context: Context) -> Instant | None:
 
 
 def _lanes(
-    context: Context, view: View, lanes: Mapping[str, JobStatus], since: Instant, until: Instant, cells: int
+    context: Context,
+    view: View,
+    rows: Sequence[Row],
+    statuses: Mapping[str, JobStatus],
+    since: Instant,
+    until: Instant,
+    cells: int,
 ) -> tuple[Lane, ...]:
-    now, ids = context.now(), list(lanes)
-    drawn, counted = _past(context, view, ids, since, until, cells)
-    gaps, all_specs = _gaps(context, ids, since, until), context.all_specs(ids)
-    is_running = context.is_scheduler_running() if any(view.records.get(job_id) for job_id in lanes) else True
+    ids = [row.jobs[0] for row in rows if row.group is None]
+    past = _past(context, view, ids, since, until, cells)
+    gaps, all_specs, troubles = _gaps(context, ids, since, until), context.all_specs(ids), troubles_of(context)
+    is_running = context.is_scheduler_running() if any(view.records.get(job_id) for job_id in ids) else True
     found = []
-    for job_id, status in lanes.items():
+    for row in rows:
         context.breathe()
-        job, record, specs = view.jobs.get(job_id), view.records.get(job_id), all_specs[job_id]
-        watermark, held = view.watermark(job_id), is_held(job, record)
-        is_undecided = watermark is not None and watermark < now and (held or not is_running)
-        future, future_cells = _future(view, job_id, specs, max(since - 1, now), until - 1, cells)
+        if row.group is not None:
+            found.append(_group_lane(context, view, row, row.group, statuses, troubles, since, until, cells))
+            continue
+        job_id = row.jobs[0]
         found.append(
-            Lane(
-                job=job_id,
-                name=name_of(job_id, job),
-                description=job.description if job else "",
-                tags=tuple(job.tags) if job else (),
-                status=status,
-                timezone=zone_of(job, specs),
-                next_at=None if held else moment(context.next_due.next_of(job_id, specs, now)),
-                watermark=moment(watermark),
-                undecided_since=moment(watermark) if is_undecided else None,
-                marks=tuple(map(mark_of, drawn[job_id])),
-                cells=tuple(counted[job_id]),
+            _job_lane(
+                context,
+                view,
+                job_id,
+                statuses[job_id],
+                all_specs[job_id],
+                is_running=is_running,
+                trouble=troubles.get(job_id),
+                marks=tuple(map(mark_of, past[0][job_id])),
+                counted=tuple(past[1][job_id]),
                 gaps=tuple(gaps[job_id]),
-                future=tuple(map(to_datetime, future)),
-                future_cells=future_cells,
+                window=(since, until, cells),
             )
         )
     return tuple(found)
+
+
+def _job_lane(
+    context: Context,
+    view: View,
+    job_id: str,
+    status: JobStatus,
+    specs: tuple[ScheduleSpec, ...],
+    *,
+    is_running: bool,
+    trouble: AttentionKind | None,
+    marks: tuple[Mark, ...],
+    counted: tuple[TimelineCell, ...],
+    gaps: tuple[Gap, ...],
+    window: tuple[Instant, Instant, int],
+) -> Lane:
+    now, (since, until, cells) = context.now(), window
+    job, record, watermark = view.jobs.get(job_id), view.records.get(job_id), view.watermark(job_id)
+    held = is_held(job, record)
+    is_undecided = watermark is not None and watermark < now and (held or not is_running)
+    future, future_cells = _future(view, job_id, specs, max(since - 1, now), until - 1, cells)
+    return Lane(
+        job=job_id,
+        group=None,
+        trouble=trouble,
+        name=name_of(job_id, job),
+        description=job.description if job else "",
+        tags=tuple(job.tags) if job else (),
+        status=status,
+        timezone=zone_of(job, specs),
+        next_at=None if held else moment(context.next_due.next_of(job_id, specs, now)),
+        watermark=moment(watermark),
+        undecided_since=moment(watermark) if is_undecided else None,
+        marks=marks,
+        cells=counted,
+        gaps=gaps,
+        future=tuple(map(to_datetime, future)),
+        future_cells=future_cells,
+    )
+
+
+def _group_lane(
+    context: Context,
+    view: View,
+    row: Row,
+    group: LaneGroup,
+    statuses: Mapping[str, JobStatus],
+    troubles: Mapping[str, AttentionKind],
+    since: Instant,
+    until: Instant,
+    cells: int,
+) -> Lane:
+    """All jobs of a group as counts."""
+    now, width_us = context.now(), max(-(-(until - since) // min(cells, GROUP_CELLS_MAX)), 1)
+    by_cell: dict[int, list[Tally]] = defaultdict(list)
+    for one in context.store.tally(RunFilter(job_ids=row.jobs, since=since, until=until), width_us):
+        by_cell[one.cell].append(one)
+    specs = context.all_specs(row.jobs)
+    due = (context.next_due.next_of(job_id, specs[job_id], now) for job_id in row.jobs)
+    return Lane(
+        job="",
+        group=group,
+        trouble=worst_of([troubles.get(job_id) for job_id in row.jobs]),
+        name=group.name,
+        description="",
+        tags=(),
+        status=group_status(view, statuses, row.jobs),
+        timezone=context.timezone,
+        next_at=moment(min((at for at in due if at is not None), default=None)),
+        watermark=None,
+        undecided_since=None,
+        marks=(),
+        cells=tuple(_cell(since + cell * width_us, width_us, some) for cell, some in sorted(by_cell.items())),
+        gaps=(),
+        future=(),
+        future_cells=_group_future(view, specs, max(since - 1, now), until - 1, width_us),
+    )
+
+
+def _group_future(
+    view: View, specs: Mapping[str, tuple[ScheduleSpec, ...]], after: Instant, end: Instant, width_us: int
+) -> tuple[FutureCell, ...]:
+    """How often the jobs of a group are due in each part of the time to come; empty where that takes long to count."""
+    same = Counter(one for job_id, one in specs.items() if not is_held(view.jobs.get(job_id), view.records.get(job_id)))
+    width_us = max(width_us, (end - after) // GROUP_FUTURE_CELLS + 1)
+    if end <= after or len(same) * ((end - after) // width_us + 1) > GROUP_FUTURE_MAX:
+        return ()
+    counts: Counter[int] = Counter()
+    for one, jobs in same.items():
+        schedules = compile_all(one)
+        for low in range(after, end, width_us):
+            counts[low] += jobs * count_of(schedules, low, min(low + width_us, end))
+    return tuple(
+        FutureCell(to_datetime(low), to_datetime(min(low + width_us, end)), count)
+        for low, count in sorted(counts.items())
+        if count
+    )
 
 
 def _past(

@@ -337,6 +337,16 @@ export interface DefinitionProblem {
   text: string;
 }
 
+/** A period in which no scheduler ran. */
+export interface Downtime {
+  /** The first occurrence that was missed, or the end of planning. */
+  at: string;
+  /** When a scheduler recorded it; null: none runs now. */
+  through: string | null;
+  /** Jobs that missed an occurrence. */
+  jobs: number;
+}
+
 export interface Durations {
   job: string;
   items: RunPoint[];
@@ -573,9 +583,13 @@ export interface KeeperState {
   is_silent: boolean;
 }
 
-/** One job on the timeline. */
+/** One job on the timeline, or a group of them. */
 export interface Lane {
+  /** Empty for a group. */
   job: string;
+  group: LaneGroup | null;
+  /** Why the job needs attention, or the worst of its group. */
+  trouble: AttentionKind | null;
   name: string;
   description: string;
   tags: string[];
@@ -589,6 +603,16 @@ export interface Lane {
   gaps: Gap[];
   future: string[];
   future_cells: FutureCell[];
+}
+
+/** Jobs that share a lane, or the heading above their lanes. */
+export interface LaneGroup {
+  /** The tag; empty: jobs without one, or all healthy jobs. */
+  name: string;
+  jobs: number;
+  /** Jobs that need attention. */
+  troubled: number;
+  is_open: boolean;
 }
 
 export interface ListedJob {
@@ -1143,9 +1167,13 @@ export interface Timeline {
   to: string;
   /** The time of the oldest row in the ledger. */
   since: string | null;
+  /** Jobs that match. */
+  jobs: number;
+  /** Lanes, with the headings of groups. */
   total: number;
   offset: number;
   lanes: Lane[];
+  downtimes: Downtime[];
 }
 
 /** The runs of a lane in a short period, where there are too many to list. */
@@ -1165,6 +1193,10 @@ export interface TimelineCell {
   longest_seconds: number | null;
   latest_seconds: number | null;
 }
+
+export type TimelineGroup = "none" | "tag" | "health";
+
+export type TimelineSort = "worst" | "name" | "next";
 
 export interface TokenBody {
   name: string;

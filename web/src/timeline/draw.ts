@@ -105,25 +105,18 @@ function drawCell(scene: Scene, lane: DrawnLane, item: CellItem, y: number, heig
   ];
   for (const [count, color, isHatched] of stack) {
     if (!count) continue;
-    // One failure among thousands must still be seen.
-    const part = Math.max((tall * count) / cell.count, color === "failed" ? 4 : 1.5);
+    // A failure is never paler for being one among thousands: it has at least half of its column, solid.
+    const part = color === "failed" ? Math.max((tall * count) / cell.count, tall / 2, 8) : Math.max((tall * count) / cell.count, 1.5);
     pen.fillStyle = isHatched ? paint.gapHatch : paint.color(color);
     pen.globalAlpha = color === "failed" ? 1 : 0.82;
-    pen.fillRect(left, bottom - part, wide, part);
+    const extra = color === "failed" ? Math.max(0, 3 - wide) / 2 : 0;
+    pen.fillRect(left - extra, Math.max(bottom - part, y - tallest / 2), wide + 2 * extra, part);
     pen.globalAlpha = 1;
     if (color === "succeeded" && cell.caught_up + cell.backfilled > cell.count / 2) {
       pen.fillStyle = cell.caught_up >= cell.backfilled ? paint.hatch : paint.counterHatch;
       pen.fillRect(left, bottom - part, wide, part);
     }
     bottom -= part;
-  }
-  if (cell.failed) {
-    pen.fillStyle = paint.color("failed");
-    pen.beginPath();
-    pen.moveTo(left + wide / 2 - 3.5, bottom - 5);
-    pen.lineTo(left + wide / 2 + 3.5, bottom - 5);
-    pen.lineTo(left + wide / 2, bottom - 0.5);
-    pen.fill();
   }
 }
 
@@ -201,7 +194,7 @@ function drawMark(scene: Scene, mark: MarkItem, y: number, height: number, size:
   }
   // Bars only: the pale rims of shapes that lie closer than they are wide would wipe each other out.
   const tall = mark.state === "skipped" ? 7 : isBad ? height - 8 : Math.min(14, height - 12);
-  const wide = Math.max(isBad ? 2 : 1.5, size * 0.6);
+  const wide = Math.max(isBad ? 3 : 1.5, size * 0.6);
   pen.fillStyle = color;
   if (mark.state === "skipped" || mark.state === "planned" || mark.state === "waiting") {
     pen.globalAlpha = 0.6;
@@ -214,31 +207,42 @@ function drawMark(scene: Scene, mark: MarkItem, y: number, height: number, size:
   pen.globalAlpha = 1;
 }
 
+/** What is to come: single occurrences as rings, as long as they can be told apart, else how many there are as a density. */
 function drawFuture(scene: Scene, lane: DrawnLane, y: number, height: number): void {
   const { pen, paint } = scene;
   const shown = lane.future.filter((item) => isShown(scene, item.at, item.through));
+  if (!shown.length) return;
   const size = shapeSize(scene, shown);
   const isHeld = lane.status === "paused" || lane.status === "disabled";
   const color = paint.color(isHeld ? "line-strong" : "planned");
-  for (const item of shown) drawFutureItem(pen, scene, item, lane.fullest, y, height, size, color, paint.color("surface"));
+  const isSingle = shown.every((item) => item.through === item.at);
+  if (isSingle && size >= SHAPE_MIN) {
+    for (const item of shown) drawShape(pen, "ring", toX(scene, item.at), y + 0.5, Math.min(size, 11), color, paint.color("surface"), null);
+    return;
+  }
+  drawDensity(scene, isSingle ? binned(scene, shown) : shown, y, height, color);
 }
 
-function drawFutureItem(pen: CanvasRenderingContext2D, scene: Scene, item: FutureItem, fullest: number, y: number, height: number, size: number, color: string, ground: string): void {
-  const x = toX(scene, item.at);
-  if (item.count > 1 || item.through > item.at) {
-    const wide = Math.max(toX(scene, item.through) - x - 1, 2);
-    const tallest = height - 10;
-    const tall = 5 + (tallest - 10) * (Math.log1p(item.count) / Math.log1p(fullest));
-    pen.strokeStyle = color;
-    pen.lineWidth = 1;
-    pen.globalAlpha = 0.5;
-    pen.strokeRect(x + 0.5, y + tallest / 2 - tall + 0.5, Math.max(wide - 1, 1), tall - 1);
-    pen.globalAlpha = 1;
-  } else if (size >= SHAPE_MIN) {
-    drawShape(pen, "ring", x, y + 0.5, Math.min(size, 11), color, ground, null);
-  } else {
-    pen.strokeStyle = color;
-    pen.lineWidth = 1;
-    pen.strokeRect(x - 0.5, y - 4, 1, 8);
+const BIN_PX = 12;
+
+/** Occurrences that are too close to be drawn singly, counted by strips of the screen. */
+function binned(scene: Scene, items: FutureItem[]): FutureItem[] {
+  const span = (scene.window.to - scene.window.from) * (BIN_PX / scene.width);
+  const counts = new Map<number, number>();
+  for (const { at } of items) counts.set(Math.floor(at / span), (counts.get(Math.floor(at / span)) ?? 0) + 1);
+  return [...counts].map(([bin, count]) => ({ kind: "future", at: bin * span, through: (bin + 1) * span, count }));
+}
+
+function drawDensity(scene: Scene, items: FutureItem[], y: number, height: number, color: string): void {
+  const { pen, now } = scene;
+  const tallest = height - 12;
+  const fullest = Math.max(...items.map((item) => item.count / Math.max(item.through - item.at, 1)));
+  pen.fillStyle = color;
+  for (const item of items) {
+    const left = Math.max(toX(scene, item.at), toX(scene, now));
+    const share = item.count / Math.max(item.through - item.at, 1) / fullest;
+    pen.globalAlpha = 0.12 + 0.3 * share;
+    pen.fillRect(left, y - tallest / 2, Math.max(toX(scene, item.through) - left, 1), tallest);
   }
+  pen.globalAlpha = 1;
 }

@@ -6,7 +6,7 @@ import { shownZone } from "../state/zone";
 import type { Timeline } from "../api/types";
 import { around, DEFAULT_SPAN, fittingSpan, NOW_PLACE, shift, spanOf, zoom, type Window } from "../time/window";
 import { drawLane, toX, type Scene } from "./draw";
-import { AXIS_HEIGHT, drawAxis, drawGround, drawNow } from "./frame";
+import { AXIS_HEIGHT, drawAxis, drawDowntimes, drawGround, drawNow } from "./frame";
 import type { DrawnLane, Item } from "./items";
 import { Lanes, type Filter } from "./lanes";
 import { readPaint, type Paint } from "./paint";
@@ -182,13 +182,14 @@ export class Engine {
     const scene = this.scene(this.parts.canvas, this.paint, now);
     const zone = shownZone();
     drawGround(scene, this.height, zone);
+    drawDowntimes(scene, this.height, this.lanes.downtimes);
     const top = this.parts.scroll.scrollTop;
     for (let index = this.first; index <= this.last; index++) {
       const lane = this.lanes.lane(index);
       if (lane) this.drawOne(scene, lane, index, top);
     }
     drawNow(scene, this.height);
-    drawAxis(this.scene(this.parts.axis, this.paint, now), zone);
+    drawAxis(this.scene(this.parts.axis, this.paint, now), zone, this.lanes.downtimes);
     if (this.glide || (this.isFollowing.value && spanOf(this.window) < SMOOTH_SPAN && !document.hidden)) this.request();
   }
 

@@ -26,6 +26,40 @@ export function drawGround(scene: Scene, height: number, zone: string): void {
   pen.globalAlpha = 1;
 }
 
+/** While no scheduler ran: one band across all lanes. */
+export function drawDowntimes(scene: Scene, height: number, downtimes: readonly { at: number; through: number | null }[]): void {
+  const { pen, paint, width, now } = scene;
+  for (const { at, through } of downtimes) {
+    const [left, right] = [Math.max(-4, toX(scene, at)), Math.min(width + 4, toX(scene, through ?? now))];
+    if (right < 0 || left > width) continue;
+    pen.globalAlpha = 0.16;
+    pen.fillStyle = paint.color("timed-out");
+    pen.fillRect(left, 0, Math.max(right - left, 3), height);
+    pen.globalAlpha = 0.75;
+    pen.fillRect(left, 0, 1.5, height);
+    pen.fillRect(Math.max(right, left + 3) - 1.5, 0, 1.5, height);
+    pen.globalAlpha = 1;
+  }
+}
+
+/** The same on the axis, with a word where there is room for it. */
+function labelDowntimes(scene: Scene, downtimes: readonly { at: number; through: number | null }[]): void {
+  const { pen, paint, width, now } = scene;
+  for (const { at, through } of downtimes) {
+    const [left, right] = [Math.max(0, toX(scene, at)), Math.min(width, toX(scene, through ?? now))];
+    if (right <= 0 || left >= width) continue;
+    pen.fillStyle = paint.color("timed-out");
+    pen.fillRect(left, AXIS_HEIGHT - 4, Math.max(right - left, 3), 4);
+    pen.font = `600 11px ${paint.font}`;
+    if (pen.measureText(DOWN).width + 8 > right - left || left < 120) continue;
+    pen.textAlign = "center";
+    pen.textBaseline = "alphabetic";
+    pen.fillText(DOWN, (left + right) / 2, 17);
+  }
+}
+
+const DOWN = "scheduler down";
+
 export function drawNow(scene: Scene, height: number): void {
   const x = toX(scene, scene.now);
   if (x < -2 || x > scene.width + 2) return;
@@ -33,7 +67,7 @@ export function drawNow(scene: Scene, height: number): void {
   scene.pen.fillRect(Math.round(x) - 1, 0, 2, height);
 }
 
-export function drawAxis(scene: Scene, zone: string): void {
+export function drawAxis(scene: Scene, zone: string, downtimes: readonly { at: number; through: number | null }[]): void {
   const { pen, paint, window, width, now } = scene;
   pen.clearRect(0, 0, width, AXIS_HEIGHT);
   pen.textBaseline = "alphabetic";
@@ -54,6 +88,7 @@ export function drawAxis(scene: Scene, zone: string): void {
     pen.fillText(tick.label, x, AXIS_HEIGHT - 11);
     free = x + half + 10;
   }
+  labelDowntimes(scene, downtimes);
   drawNowLabel(scene, toX(scene, now), clock(Math.floor(now / 1000) * 1000, zone));
 }
 

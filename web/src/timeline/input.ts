@@ -11,9 +11,19 @@ import { itemAt, tell } from "./words";
 const CLICK_PX = 4;
 
 export function open(lane: DrawnLane, item: Item): void {
-  if (item.kind === "mark") go(item.state === "skipped" ? whyPath(lane.job, item.at) : runPath(item.run));
+  if (lane.group) toggleGroup(lane.group.name);
+  else if (item.kind === "mark") go(item.state === "skipped" ? whyPath(lane.job, item.at) : runPath(item.run));
   else if (item.kind === "gap" || item.kind === "future") go(whyPath(lane.job, item.at));
   else go(jobPath(lane.job));
+}
+
+/** Show the lanes of a group, or fold them into one again. */
+export function toggleGroup(name: string): void {
+  const query = new URLSearchParams(location.search);
+  const open = query.getAll("open");
+  query.delete("open");
+  for (const one of open.includes(name) ? open.filter((other) => other !== name) : [...open, name]) query.append("open", one);
+  go(`${location.pathname}?${query}`, true);
 }
 
 export function whyPath(job: string, at: number): string {

@@ -1,6 +1,6 @@
 /** A lane of the timeline as it is drawn: times as numbers, everything in the order of time. */
 
-import type { TimelineCell, JobStatus, Lane, Mark, RunState, Trigger } from "../api/types";
+import type { AttentionKind, TimelineCell, JobStatus, Lane, LaneGroup, Mark, RunState, Trigger } from "../api/types";
 
 export interface MarkItem {
   kind: "mark";
@@ -42,7 +42,12 @@ export interface FutureItem {
 export type Item = MarkItem | CellItem | GapItem | FutureItem;
 
 export interface DrawnLane {
+  /** What tells it from the others: the job, or its group. */
+  key: string;
+  /** Empty for a group. */
   job: string;
+  group: LaneGroup | null;
+  trouble: AttentionKind | null;
   name: string;
   description: string;
   status: JobStatus;
@@ -64,7 +69,10 @@ export function prepare(lane: Lane): DrawnLane {
   const cells = lane.cells.map((cell): CellItem => ({ kind: "cell", at: ms(cell.at), through: ms(cell.through), cell }));
   const future = aheadOf(lane);
   return {
+    key: lane.group ? `group ${lane.group.name}` : lane.job,
     job: lane.job,
+    group: lane.group,
+    trouble: lane.trouble,
     name: lane.name,
     description: lane.description,
     status: lane.status,

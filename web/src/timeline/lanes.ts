@@ -1,7 +1,7 @@
 /** Which lanes are known, and which to ask for: blocks of them, for a little more time than is shown. */
 
 import { get, withQuery } from "../api/client";
-import type { Timeline } from "../api/types";
+import type { Timeline, TimelineGroup, TimelineSort } from "../api/types";
 import { heardTime } from "../state/now";
 import { columnsOf, holds, spanOf, type Window } from "../time/window";
 import { prepare, type DrawnLane } from "./items";
@@ -30,6 +30,10 @@ export interface Filter {
   search: string;
   tag: string;
   state: string;
+  sort: TimelineSort;
+  group: TimelineGroup;
+  /** Groups that show all of their lanes. */
+  open: readonly string[];
 }
 
 interface View {
@@ -41,6 +45,9 @@ interface View {
 
 export class Lanes {
   total: number | null = null;
+  /** Jobs that match, in lanes of their own or not. */
+  jobs = 0;
+  downtimes: readonly { at: number; through: number | null; jobs: number }[] = [];
   error: Error | null = null;
   private blocks = new Map<number, Block>();
   private asked = new Map<number, AbortController>();
@@ -152,6 +159,9 @@ export class Lanes {
       search: this.filter.search,
       tag: this.filter.tag,
       state: this.filter.state,
+      sort: this.filter.sort,
+      group: this.filter.group,
+      open: this.filter.open,
     });
     try {
       const answer = await get<Timeline>(target, abort.signal);
@@ -161,8 +171,15 @@ export class Lanes {
       const restsUntil = now + Math.max(1_000, 4 * (now - asked));
       // What was asked for at once may be an answer from just before the change: it is looked at once more.
       const isStale = asked - (this.touched.get(number) ?? -Infinity) < KEPT_MS;
+      const before = this.blocks.get(number)?.lanes;
+      // The order follows from what happens: a lane that moved here has left another block.
+      if (before && (answer.total !== this.total || lanes.some((lane, index) => lane.key !== before[index]?.key))) {
+        for (const block of this.blocks.values()) block.isStale = true;
+      }
       this.blocks.set(number, { window: wide, span: spanOf(view.window), width: view.width, lanes, isStale, restsUntil });
       this.total = answer.total;
+      this.jobs = answer.jobs;
+      this.downtimes = answer.downtimes.map(({ at, through, jobs }) => ({ at: Date.parse(at), through: through ? Date.parse(through) : null, jobs }));
       this.error = null;
       this.onAnswer(answer);
     } catch (error) {

@@ -1,19 +1,23 @@
 /** The timeline: lanes of jobs, the past on the left, a line for now, the future on the right. */
 
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { isFeedOpen } from "../api/connection";
 import { listen } from "../api/events";
+import type { AttentionKind, LaneGroup } from "../api/types";
 import { nowMs } from "../state/now";
 import { jobPath, setQuery } from "../state/route";
 import { paint } from "../state/theme";
 import { zoneChoice } from "../state/zone";
-import { JOB_STATES } from "../ui/outcomes";
-import { Glyph } from "../ui/icon";
+import { counted } from "../time/words";
+import { JOB_STATES, STATES, type Look } from "../ui/outcomes";
+import { Glyph, Icon } from "../ui/icon";
+import { JobName } from "../ui/job-name";
 import { Empty, Problem } from "../ui/parts";
 import { Time } from "../ui/time";
 import { Engine } from "./engine";
-import { listenToHands, useKey } from "./input";
+import { listenToHands, toggleGroup, useKey } from "./input";
+import type { DrawnLane } from "./items";
 import type { Filter } from "./lanes";
 import { TimelineTable } from "./table";
 import { Toolbar } from "./toolbar";
@@ -65,7 +69,7 @@ export function TimelineView({ filter, span, at, view, children }: Props) {
     };
   }, []);
 
-  useEffect(() => engine?.lanes.setFilter(filter), [engine, filter.search, filter.tag, filter.state]);
+  useEffect(() => engine?.lanes.setFilter(filter), [engine, filter.search, filter.tag, filter.state, filter.sort, filter.group, filter.open.join("\n")]);
   useEffect(() => engine?.repaint(), [engine, paint.value, zoneChoice.value]);
   useEffect(() => (engine ? keepAddress(engine) : undefined), [engine]);
 
@@ -121,8 +125,7 @@ function keepAddress(engine: Engine): () => void {
 
 function LaneCount({ engine }: { engine: Engine }) {
   engine.version.value;
-  const total = engine.lanes.total;
-  return <span>{total === null ? "…" : `${total.toLocaleString("en")} ${total === 1 ? "job" : "jobs"}`}</span>;
+  return <span>{engine.lanes.total === null ? "…" : counted(engine.lanes.jobs, "job")}</span>;
 }
 
 function Names({ engine }: { engine: Engine }) {
@@ -133,11 +136,15 @@ function Names({ engine }: { engine: Engine }) {
     const lane = engine.lanes.lane(index);
     const place = { transform: `translateY(${index * engine.laneHeight}px)`, height: `${engine.laneHeight}px` };
     rows.push(
-      lane ? (
-        <a key={index} class="lane-name" href={jobPath(lane.job)} style={place} data-tip={[lane.name === lane.job ? "" : `${lane.name} (${lane.job})`, lane.description].filter(Boolean).join("\n") || undefined}>
-          <Glyph look={JOB_STATES[lane.status]} size={9} />
-          <span class="cut grow">{lane.name}</span>
-          <span class="hidden-text">{JOB_STATES[lane.status].word}</span>
+      lane?.group ? (
+        <GroupName key={index} lane={lane} group={lane.group} place={place} />
+      ) : lane ? (
+        <a key={index} class={lane.trouble ? "lane-name is-troubled" : "lane-name"} href={jobPath(lane.job)} style={place} data-tip={[lane.name === lane.job ? "" : `${lane.name} (${lane.job})`, lane.description].filter(Boolean).join("\n") || undefined}>
+          <Glyph look={lane.trouble ? TROUBLES[lane.trouble] ?? JOB_STATES.error : JOB_STATES[lane.status]} size={9} />
+          <span class="cut grow">
+            <JobName job={lane.job} name={lane.name} />
+          </span>
+          <span class="hidden-text">{lane.trouble ?? JOB_STATES[lane.status].word}</span>
           {lane.nextAt && (
             <span class="lane-next">
               <Time at={lane.nextAt} zone={lane.timezone} as="ago" />
@@ -155,6 +162,26 @@ function Names({ engine }: { engine: Engine }) {
     <nav class="lane-names" aria-label="Jobs" style={{ height: `${total * engine.laneHeight}px` }}>
       {rows}
     </nav>
+  );
+}
+
+const TROUBLES: Partial<Record<AttentionKind, Look>> = { failing: STATES.failed, stuck: STATES.waiting, skipping: STATES.skipped };
+
+function GroupName({ lane, group, place }: { lane: DrawnLane; group: LaneGroup; place: JSX.CSSProperties }) {
+  const name = group.name || (group.troubled ? "no tag" : "healthy");
+  return (
+    <button type="button" class={group.troubled ? "lane-name is-group is-troubled" : "lane-name is-group"} style={place} aria-expanded={group.is_open} onClick={() => toggleGroup(group.name)}>
+      <Icon name={group.is_open ? "down" : "right"} size={12} />
+      <span class="cut grow">
+        {name} <span class="quiet">{counted(group.jobs, "job")}</span>
+      </span>
+      {group.troubled > 0 && (
+        <span class="lane-troubled">
+          <Glyph look={(lane.trouble && TROUBLES[lane.trouble]) ?? JOB_STATES.error} size={9} /> {group.troubled}
+          <span class="hidden-text"> need attention</span>
+        </span>
+      )}
+    </button>
   );
 }
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import ClassVar, Literal
 
 from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
+from evertick.operations.results.attention import AttentionKind
 from evertick.operations.results.base import Result
 from evertick.operations.results.jobs import DefinitionProblem, Percentiles
 from evertick.operations.results.runs import Gap, Run
@@ -164,11 +166,54 @@ class FutureCell(Result):
     count: int
 
 
+class TimelineSort(StrEnum):
+    WORST = "worst"
+    """Failing, stuck and skipped jobs first, then by next occurrence."""
+    NAME = "name"
+    NEXT = "next"
+
+
+class TimelineGroup(StrEnum):
+    NONE = "none"
+    TAG = "tag"
+    """By the first tag of a job."""
+    HEALTH = "health"
+    """Jobs that need attention singly, all others together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Downtime(Result):
+    """A period in which no scheduler ran."""
+
+    at: datetime
+    """The first occurrence that was missed, or the end of planning."""
+    through: datetime | None
+    """When a scheduler recorded it; null: none runs now."""
+    jobs: int
+    """Jobs that missed an occurrence."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneGroup(Result):
+    """Jobs that share a lane, or the heading above their lanes."""
+
+    name: str
+    """The tag; empty: jobs without one, or all healthy jobs."""
+    jobs: int
+    troubled: int
+    """Jobs that need attention."""
+    is_open: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Lane(Result):
-    """One job on the timeline."""
+    """One job on the timeline, or a group of them."""
 
     job: str
+    """Empty for a group."""
+    group: LaneGroup | None
+    trouble: AttentionKind | None
+    """Why the job needs attention, or the worst of its group."""
     name: str
     description: str
     tags: tuple[str, ...]
@@ -193,9 +238,13 @@ class Timeline(Result):
     to: datetime
     since: datetime | None
     """The time of the oldest row in the ledger."""
+    jobs: int
+    """Jobs that match."""
     total: int
+    """Lanes, with the headings of groups."""
     offset: int
     lanes: tuple[Lane, ...]
+    downtimes: tuple[Downtime, ...]
 
 
 @dataclass(frozen=True, slots=True)
