@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime
-from enum import Enum
+from datetime import date
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from evertick.errors import InvalidArgument, SettingsError
+from evertick.errors import SettingsError
 from evertick.http_connection import TIMEOUT_SECONDS, HttpConnection
 from evertick.model.ids import digest
-from evertick.model.instant import from_datetime, to_text
 from evertick.model.lifecycle import JobStatus, Trigger
 from evertick.operations import routes
 from evertick.operations.codec import from_data
 from evertick.operations.protocol import LOG_BYTES_MAX, Moment, RunQuery
-from evertick.operations.routes import COUNT_MAX, PREFIX, WAIT_SECONDS_MAX, Route
+from evertick.operations.routes import COUNT_MAX, PREFIX, WAIT_SECONDS_MAX, Route, body_of, target_of
 
 if TYPE_CHECKING:
     from evertick.model.policy import Missed
@@ -212,7 +209,7 @@ class Client:
         from evertick.operations.results.runs import LogChunk
 
         place = {"run": run_id, "attempt": attempt, "step": step}
-        data = self._download(_target(routes.READ_LOG, {**place, "download": True}), offset, limit)
+        data = self._download(target_of(routes.READ_LOG, {**place, "download": True}), offset, limit)
         # Only the end of a log is worth another request: whether more can follow.
         is_complete = not data and self.read_log(run_id, attempt, step, offset, 1).is_complete
         return LogChunk(data, offset + len(data), is_complete)
@@ -415,8 +412,8 @@ class Client:
     ) -> R:
         response = self._http.request(
             route.method,
-            _target(route, parameters),
-            _body(route, parameters) if route.method == "POST" else None,
+            target_of(route, parameters),
+            body_of(route, parameters) if route.method == "POST" else None,
             idempotency_key=idempotency_key,
             wait_seconds=wait_seconds,
         )
@@ -455,47 +452,3 @@ def find_token(file: str | Path | None = None) -> str | None:
     if mode & 0o077:
         raise SettingsError(f"other users can read the token file '{path}'. Run: chmod 600 {path}")
     return text or None
-
-
-def _target(route: Route[Any], parameters: Mapping[str, object]) -> str:
-    segments = {name: _segment(value) for name, value in parameters.items() if _is_in_path(name, route)}
-    given = {name: parameters.get(name) for name in route.query}
-    query = {name: _query_text(value) for name, value in given.items() if not _is_absent(value)}
-    return PREFIX + route.path.format_map(segments) + (f"?{urlencode(query, doseq=True)}" if query else "")
-
-
-def _body(route: Route[Any], parameters: Mapping[str, object]) -> dict[str, object]:
-    others = {name: value for name, value in parameters.items() if name not in route.query}
-    return {name: _plain(value) for name, value in others.items() if not _is_in_path(name, route)}
-
-
-def _is_in_path(name: str, route: Route[Any]) -> bool:
-    return f"{{{name}}}" in route.path
-
-
-def _is_absent(value: object) -> bool:
-    return value is None or (isinstance(value, Collection) and not value)
-
-
-def _plain(value: object) -> object:
-    """A parameter as JSON has it: times and enums as text."""
-    if isinstance(value, datetime):
-        return to_text(from_datetime(value))
-    if isinstance(value, date):
-        return value.isoformat()
-    return str(value) if isinstance(value, Enum) else value
-
-
-def _query_text(value: object) -> object:
-    """A query parameter: text, or several of them."""
-    if isinstance(value, Collection) and not isinstance(value, str):
-        return [_query_text(one) for one in value]
-    return str(value).lower() if isinstance(value, bool) else _plain(value)
-
-
-def _segment(value: object) -> str:
-    """A name as one segment of a path: nothing in it leads elsewhere."""
-    name = str(value)
-    if name in ("", ".", ".."):
-        raise InvalidArgument(f"'{name}' is not a valid name.")
-    return quote(name, safe="", errors="surrogateescape")

@@ -6,8 +6,15 @@ class, because importing all of them takes longer than most commands.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from datetime import date, datetime
+from enum import Enum
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+from evertick.errors import InvalidArgument
+from evertick.model.instant import from_datetime, to_text
 
 if TYPE_CHECKING:
     from evertick.operations.results.attention import Attention
@@ -137,3 +144,52 @@ CANCEL_BACKFILL: Route[CancelledBackfill] = Route(
     "DELETE", "/jobs/{job}/backfill/{request}", "requests.CancelledBackfill", "wait"
 )
 ANSWER: Route[RequestStatus] = Route("GET", "/requests/{request}", "requests.RequestStatus", "wait")
+
+
+# --- how the parameters of a call are sent
+
+
+def target_of(route: Route[Any], parameters: Mapping[str, object]) -> str:
+    """The path and the query of a call."""
+    segments = {name: _segment(value) for name, value in parameters.items() if _is_in_path(name, route)}
+    given = {name: parameters.get(name) for name in route.query}
+    query = {name: _query_text(value) for name, value in given.items() if not _is_absent(value)}
+    return PREFIX + route.path.format_map(segments) + (f"?{urlencode(query, doseq=True)}" if query else "")
+
+
+def body_of(route: Route[Any], parameters: Mapping[str, object]) -> dict[str, object]:
+    """The members of a call's body."""
+    others = {name: value for name, value in parameters.items() if name not in route.query}
+    return {name: _plain(value) for name, value in others.items() if not _is_in_path(name, route)}
+
+
+def _is_in_path(name: str, route: Route[Any]) -> bool:
+    return f"{{{name}}}" in route.path
+
+
+def _is_absent(value: object) -> bool:
+    return value is None or (isinstance(value, Collection) and not value)
+
+
+def _plain(value: object) -> object:
+    """A parameter as JSON has it: times and enums as text."""
+    if isinstance(value, datetime):
+        return to_text(from_datetime(value))
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, Enum) else value
+
+
+def _query_text(value: object) -> object:
+    """A query parameter: text, or several of them."""
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return [_query_text(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else _plain(value)
+
+
+def _segment(value: object) -> str:
+    """A name as one segment of a path: nothing in it leads elsewhere."""
+    name = str(value)
+    if name in ("", ".", ".."):
+        raise InvalidArgument(f"'{name}' is not a valid name.")
+    return quote(name, safe="", errors="surrogateescape")
