@@ -46,12 +46,13 @@ wiring       errors model settings location executor executors kinds
 node         errors model settings location loop store stores executor executors dispatch operations wiring
 service      errors model settings location loop definitions store stores executors dispatch wiring node
 once         errors model settings location loop dispatch executors wiring node service
+forecast     errors model settings loop store stores dispatch operations
 library      errors model settings location planning loop definitions store stores executor executors dispatch \
              operations wiring node service
 web          errors model settings operations
 api          hardening errors model settings location definitions store stores executors dispatch operations wiring web
 cli          hardening mounts errors model settings location planning routing loop definitions store operations \
-             wiring service once api stores executors client
+             wiring service once forecast api stores executors client
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
 evertick     errors model settings planning definitions store executor operations service library client
 __main__     cli
@@ -67,6 +68,7 @@ MAY_NAME = {
     "node": ("evertick.stores.open_store.", "evertick.stores.lock.", "evertick.executors.keeper.procfs."),
     "wiring": ("evertick.executors.",),
     "once": ("evertick.executors.",),
+    "forecast": ("evertick.stores.memory.",),
     # The scheduler's side of a fleet, and when what a keeper runs has to end: no connection, no clock, no thread.
     "testing": (
         "evertick.stores.memory.",

@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, str]] = {
     "schema": "evertick.cli.commands.schema:schema",
     "serve": "evertick.cli.commands.serve:serve",
     "settings": "evertick.cli.commands.settings:settings",
+    "simulate": "evertick.cli.commands.simulate:simulate",
     "status": "evertick.cli.commands.status:status",
     "token": "evertick.cli.commands.token:token",
     "top": "evertick.cli.commands.top:top",
@@ -78,6 +79,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "schema": "Print the JSON Schema of job files, for editors.",
     "serve": "Start the scheduler on a folder of job files.",
     "settings": "Show the effective settings and where each is set.",
+    "simulate": "Simulate the coming days: load, overlaps, queue waits.",
     "status": "Show the status of a job, or of the whole scheduler.",
     "token": "Create, list and revoke API tokens.",
     "top": "Watch running, waiting, upcoming and failed runs.",
@@ -92,7 +94,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Get started": ("init", "validate", "run", "serve", "import", "schema", "completion"),
     "Inspect": ("list", "status", "history", "logs", "why", "top"),
     "Operate": ("trigger", "retry", "cancel", "pause", "resume", "backfill", "catchup"),
-    "Preview": ("upcoming", "plan", "diff", "explain", "cron"),
+    "Preview": ("upcoming", "plan", "diff", "simulate", "explain", "cron"),
     "Administer": ("doctor", "verify", "settings", "token", "notify", "nodes", "fleet", "db", "scheduler"),
 }
 

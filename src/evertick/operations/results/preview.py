@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
+from evertick.model.lifecycle import SkipReason
 from evertick.operations.results.base import Result
+
+DurationSource: TypeAlias = Literal["measured", "given", "assumed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +55,50 @@ class ScheduleDiff(Result):
     until: datetime
     items: tuple[JobDiff, ...]
     """Jobs without a difference are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class HourForecast(Result):
+    start: datetime
+    starts: int
+    busiest: int
+    """The most runs at once."""
+    waiting: int
+    """The most runs that were due and had not started, at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobForecast(Result):
+    job: str
+    runs: int
+    skipped: Mapping[SkipReason, int]
+    waited: int
+    """Runs that started more than a second after they were due."""
+    longest_wait_seconds: float
+    late_ends: int
+    """Runs that were still active when the job's next occurrence was due."""
+    typical_seconds: float
+    duration_source: DurationSource
+
+
+@dataclass(frozen=True, slots=True)
+class QueueForecast(Result):
+    queue: str
+    limit: int
+    busiest: int
+    waited: int
+    longest_wait_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast(Result):
+    """The coming days, simulated from the job files and the durations of past runs."""
+
+    since: datetime
+    until: datetime
+    is_shortened: bool
+    """Whether the period was cut because it has too many occurrences."""
+    hours: tuple[HourForecast, ...]
+    jobs: tuple[JobForecast, ...]
+    """Those with skipped, waiting or late runs first."""
+    queues: tuple[QueueForecast, ...]
