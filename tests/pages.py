@@ -3,7 +3,7 @@
 A block that begins with a comment that names a file (`# jobs/report.yaml`) is written to that file. Then:
 
 - `yaml` must be a valid job, unless its file is not a job file, and must not contain a relative path that does not
-  exist in the home folder, where commands start; `toml` and `json` must be valid;
+  exist in the folder of the job file, where commands start; `toml` and `json` must be valid;
 - `python` runs as a program;
 - `sh` runs in bash, which stops at the first command that fails; the PATH that it leaves applies to later blocks;
 - `console` does the same for its lines after `$ `. The lines below each command must be in its output: digits, dates
@@ -91,10 +91,10 @@ def with_free_ports(markdown: str) -> str:
     return _FLEET_START.sub(start, markdown).replace(FLEET_URL, url)
 
 
-def relative_paths(job: Job) -> list[str]:
-    """The relative paths in the commands of a job that has no working folder."""
+def relative_paths(job: Job, folder: Path) -> list[str]:
+    """The relative paths in the commands of a job file that has no other working folder."""
     work = job.work
-    if work.working_dir is not None or job.routing.bundle:
+    if work.working_dir not in (None, str(folder)) or job.routing.is_remote:
         return []  # a bundle is where its job begins
     handlers = work.handlers
     steps = [*work.steps, handlers.on_success, handlers.on_failure, handlers.on_cancel, handlers.on_exit]
@@ -175,11 +175,11 @@ class Session:
 
     def _check_job(self, block: Block, place: str) -> None:
         home = (self.folder / block.file).parent if block.file else self.folder
-        parsed = parse_definition(block.text, block.file or place, Settings.load(home, {}), folder=str(self.folder))
+        parsed = parse_definition(block.text, block.file or place, Settings.load(home, {}), folder=str(home))
         assert parsed.errors == (), f"{place}: {[str(error) for error in parsed.errors]}"
         assert parsed.job is not None
-        astray = [path for path in relative_paths(parsed.job) if not (self.folder / path).exists()]
-        assert astray == [], f"{place}: commands start in the home folder, which does not have: {astray}"
+        astray = [path for path in relative_paths(parsed.job, home) if not (home / path).exists()]
+        assert astray == [], f"{place}: commands start in the folder of the job file, which does not have: {astray}"
 
     def _run(self, command: list[str], place: str, block: Block) -> str:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("EVERTICK_")}

@@ -282,7 +282,9 @@ def test_few_blocks_are_not_run():
         pytest.param("```sh\nfalse\ntrue\n```\n", "ended with 1", id="a command that fails before the last"),
         pytest.param("```yaml\nschedul: x\n```\n", "Did you mean 'schedule'", id="a job that is none"),
         pytest.param(
-            "```yaml\ncommand: ./report.sh\n```\n", "start in the home folder", id="a path that does not exist"
+            "```yaml\ncommand: ./report.sh\n```\n",
+            "start in the folder of",
+            id="a path that does not exist",
         ),
         pytest.param("```console\n$ echo one\ntwo\n```\n", r"did not print \['two'\]", id="output that differs"),
     ],

@@ -43,6 +43,15 @@ def test_files_may_be_named_one_by_one(tmp_path):
     assert "1 file," in run(tmp_path / "a.yaml", tmp_path / "a.yaml").stderr
 
 
+def test_a_dotenv_file_that_a_run_could_not_read_is_a_warning(tmp_path):
+    (tmp_path / "bad.env").write_text("A=1\nB=$C\n", encoding="utf-8")
+    (tmp_path / "a.yaml").write_text("command: x\ndotenv: [bad.env, gone.env]\n", encoding="utf-8")
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert f"{tmp_path}/bad.env:2:3: '$' would be expanded" in result.stderr
+    assert f"the dotenv file '{tmp_path}/gone.env' of job 'a' cannot be read: No such file" in result.stderr
+
+
 def test_warnings_are_told_and_do_not_change_the_end(tmp_path):
     text = "schedule: ['@daily', {at: 2020-01-01T00:00:00Z}]\noverlapPolicy: all\ncommand: x\n"
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")

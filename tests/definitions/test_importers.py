@@ -88,6 +88,12 @@ CRON_TZ=Europe/Berlin
         (job,) = jobs_of(read_crontab(f"{comment}\n0 3 * * * /opt/rotate.sh\n", "crontab")).values()
         assert (job.description or None) == description
 
+    def test_a_command_keeps_the_folder_that_cron_starts_it_in(self):
+        text = "A='pa$$word ${X}'\n0 3 * * * x\nHOME=/srv\n0 4 * * * y\n"
+        first, second = jobs_of(read_crontab(text, "crontab")).values()
+        assert (first.work.working_dir, second.work.working_dir) == ("~", "/srv")
+        assert dict(first.work.env) == {"A": "pa$$$$word $${X}"}
+
     def test_the_user_column_of_a_system_crontab(self):
         imported = read_crontab("17 * * * * root run-parts /etc/hourly\n5 4 * * * www sync\n", "x", is_system=True)
         jobs = jobs_of(imported)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from evertick.definitions.nodes import plain_data
@@ -215,7 +217,7 @@ handlers:
     ).work
     assert (work.env, work.working_dir, work.timeout_us, work.max_active_steps) == (
         (("A", "b"),),
-        "../data",
+        os.path.abspath("data"),
         2 * HOUR,
         4,
     )

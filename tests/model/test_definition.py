@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -28,6 +29,7 @@ def test_a_small_job_is_a_few_lines():
         "name: report",
         "schedule:",
         "  - 0 9 * * * (UTC)",
+        f"working_dir: {os.path.abspath('jobs')}",
         "steps:",
         "  - main:",
         "      command: echo hello",

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from evertick.definitions.catalogue.job import JOB
 from evertick.definitions.catalogue.limits import PRIORITY_MAX, QUEUE_MAX, TAG_MAX, TAGS_MAX
 from evertick.definitions.fields.constraints import read_after, read_constraints
+from evertick.definitions.fields.environment import placed
 from evertick.definitions.fields.notify import read_notify
 from evertick.definitions.fields.policy import read_policy, report_contradictions
 from evertick.definitions.fields.routing import attended, read_routing
@@ -119,7 +120,9 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     priority = section.take("priority")
     work = read_work(section, block, is_pipeline, constrained, job_id, report)
     routing, routing_origins = attended(routing, routing_origins, work)
-    if is_pipeline and work.working_dir is None:
+    if not routing.is_remote:
+        work = placed(work, source.folder)
+    elif is_pipeline and work.working_dir is None:
         # Its data lies beside it.
         work = replace(work, working_dir=os.path.abspath(source.folder))
     after, after_origin = _read_after(section, block, job_id, report)

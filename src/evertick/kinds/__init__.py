@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evertick.model.plain_json import parse_json
+from evertick.model.variable_text import UnknownVariable, replace_references
 
 PAYLOAD_FD = 3
 """From here a program reads its input beside its arguments."""
@@ -66,3 +67,14 @@ class StepError(Exception):
 def safe_params(given: Mapping[str, object]) -> dict[str, str]:
     """Parameters as texts: other values as JSON."""
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
+
+
+def expand(name: str, text: str, known: Mapping[str, str]) -> str:
+    """The value of a variable whose text may refer to others."""
+    try:
+        return replace_references(text, known.get)
+    except UnknownVariable as unknown:
+        raise StepError(
+            f"the variable {name!r} refers to ${{{unknown.name}}}, which is not set. "
+            "Set it before, or write $$ for a dollar sign."
+        ) from None

@@ -141,6 +141,7 @@ def _surroundings(job: Job) -> Iterator[str]:
 def _work(work: Work) -> Iterator[str]:
     for param in work.params:
         yield from _param(param)
+    yield from (f"dotenv: {path}" for path in work.dotenv)
     yield from _env(work.env)
     if work.working_dir is not None:
         yield f"working_dir: {work.working_dir}"

@@ -235,9 +235,13 @@ class Work:
     """All that happens between the start of a run and its end."""
 
     steps: tuple[Step, ...] = ()
+    dotenv: tuple[str, ...] = ()
+    """Files of variables that are set before `env`; read when a run starts."""
     env: Env = ()
+    """A value may refer to variables that are already set: `${NAME}`."""
     params: tuple[Param, ...] = ()
     working_dir: str | None = None
+    """Absolute, or below `~`, for a job file of this machine; None: the home folder."""
     user: str | None = None
     """The account that its processes run as; None: the scheduler's."""
     sandbox: Sandbox | None = None

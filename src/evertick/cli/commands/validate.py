@@ -51,6 +51,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     errors = [error for errors in found.errors.values() for error in errors]
     warnings = [warning for warnings in found.warnings.values() for warning in warnings]
     warnings += [warning for job in found.jobs.values() for warning in past_one_offs(job, times.now())]
+    warnings += [warning for job in found.jobs.values() for warning in _unreadable_dotenv(job)]
     warnings += _unplaceable(found.jobs.values(), folder)
     data = {
         "files": len(found.files),
@@ -70,6 +71,24 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     note(_summary(len(found.files), len(found.jobs), len(errors), len(found.errors), len(warnings)))
     if errors:
         ctx.exit(USAGE)
+
+
+def _unreadable_dotenv(job: Job) -> list[DefinitionError]:
+    """A warning for each dotenv file that a run on this machine could not read."""
+    from evertick.errors import DefinitionError
+    from evertick.model.dotenv import parse_dotenv
+
+    found = []
+    for path in job.work.dotenv if not job.routing.is_remote else ():
+        try:
+            parse_dotenv(Path(path).expanduser().read_text("utf-8"), path)
+        except DefinitionError as error:
+            found.append(error)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            reason = f"the dotenv file '{path}' of job '{job.id}' cannot be read: {why}. Its runs fail until it can."
+            found.append(DefinitionError(reason, field="dotenv", file=job.file))
+    return found
 
 
 def _unplaceable(jobs: Iterable[Job], folder: Path) -> list[DefinitionError]:

@@ -14,6 +14,7 @@ SCHEDULES_MAX = 100
 """Per job and kind: each costs a computation whenever the job is looked at."""
 REPEATS_MAX = 1_000_000
 ENV_MAX = 500
+DOTENV_MAX = 10
 PARAMS_MAX = 100
 PATTERN_MAX = 200
 PATH_MAX = 4_096

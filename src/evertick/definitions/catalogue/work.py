@@ -151,11 +151,17 @@ SANDBOX: Final[Fields] = {
     "network": Field(FLAG, "Whether it can use the network, including the addresses of this machine.", "`false`", True),
 }
 SURROUNDINGS: Final[Fields] = {
-    "env": Field(ENV, "Environment variables; a value may be a secret.", "", {"MODE": "full"}),
+    "env": Field(
+        ENV,
+        "Environment variables; `${NAME}` is a variable that is already set, `$$` a dollar sign, and a value may be a "
+        "secret.",
+        "",
+        {"MODE": "full"},
+    ),
     "workingDir": Field(
         TEXT,
-        "The folder it runs in; relative to the home folder, for a step relative to the job's folder.",
-        "for a step the job's; otherwise the home folder",
+        "The folder it runs in; relative to the folder of the job file, for a step relative to the job's folder.",
+        "for a step the job's; otherwise the folder of the job file",
         "/srv/etl",
     ),
     "user": Field(
@@ -198,6 +204,12 @@ WORK: Final[Fields] = {
     "command": COMMAND,
     "steps": Field({**list_of(ref("step")), "minItems": 1}, "The steps and their dependencies."),
     "kubernetes": Field(ref("kubernetes"), "Runs the job as a container on a cluster."),
+    "dotenv": Field(
+        WORDS,
+        "Files of variables that are set before `env`, masked in logs; relative to the folder of the job file.",
+        "none",
+        [".env"],
+    ),
     "env": SURROUNDINGS["env"],
     "params": Field(
         one_of(map_of(_PARAM), list_of(one_of({"type": "string", "pattern": "="}, map_of(_PARAM)))),

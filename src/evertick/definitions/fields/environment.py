@@ -1,13 +1,18 @@
-"""Which environment variables a run is given, and which of their values are kept elsewhere."""
+"""Which environment variables a run is given, where a command runs, and which values are kept elsewhere."""
 
 from __future__ import annotations
 
-from evertick.definitions.catalogue.limits import ENV_MAX, PATH_MAX
+import os
+from dataclasses import replace
+from functools import lru_cache
+
+from evertick.definitions.catalogue.limits import DOTENV_MAX, ENV_MAX, PATH_MAX
 from evertick.definitions.catalogue.work import SECRET
-from evertick.definitions.fields.values import line_of, name_of
+from evertick.definitions.fields.values import line_of, name_of, texts_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section
-from evertick.model.work import Env, Secret, Value
+from evertick.model.variable_text import problem_with_references
+from evertick.model.work import Env, Secret, Value, Work
 
 _SHAPE = "Write {NAME: value}, or a list of NAME=value."
 
@@ -23,10 +28,46 @@ def read_env(node: Node, field: str, report: Report) -> Env:
             reason = f"'{known}' is set twice: on line {found[known][0].line} and on line {place.line}."
             report.error(place, field, reason, "Remove one of them.")
             continue
+        problem = problem_with_references(value) if isinstance(value, str) else None
+        if problem is not None:
+            hint = "Write ${NAME} for the value of a variable, and $$ for a dollar sign."
+            report.error(place, f"{field}.{known}", f"the value of '{field}.{known}': {problem}.", hint)
+            continue
         found[known] = (place, value)
     if len(found) > ENV_MAX:
         report.error(node, field, f"'{field}' has {len(found):,} variables; {ENV_MAX} are allowed.", "Use a file.")
     return tuple((name, value) for name, (_place, value) in found.items())
+
+
+def read_dotenv(section: Section, report: Report) -> tuple[str, ...]:
+    """Paths of dotenv files, as they are written."""
+    node = section.take("dotenv")
+    found = (texts_of(node, "dotenv", report) or ()) if node else ()
+    paths = [line_of(place, "dotenv", report, longest=PATH_MAX) for place, _text in found]
+    if node and len(paths) > DOTENV_MAX:
+        report.error(node, "dotenv", f"'dotenv' names {len(paths)} files; {DOTENV_MAX} are allowed.")
+    return tuple(dict.fromkeys(path for path in paths if path is not None))
+
+
+def placed(work: Work, folder: str) -> Work:
+    """The work of a job file in that folder: its commands begin there, and relative paths are relative to it.
+
+    A sandbox shows only what a job names, so that without `workingDir` it stays empty.
+    """
+    folder = _absolute(folder)
+    working_dir = work.working_dir
+    if working_dir is not None or work.sandbox is None:
+        working_dir = _below(folder, working_dir or "")
+    return replace(work, working_dir=working_dir, dotenv=tuple(_below(folder, path) for path in work.dotenv))
+
+
+def _below(folder: str, path: str) -> str:
+    # The keeper expands `~`: it depends on the account.
+    return path if path.startswith("~") else os.path.normpath(os.path.join(folder, path)) if path else folder
+
+
+_absolute = lru_cache(maxsize=1_024)(os.path.abspath)
+"""One text for all jobs of a folder."""
 
 
 def read_value(node: Node, field: str, report: Report) -> Value | None:

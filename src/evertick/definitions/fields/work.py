@@ -9,7 +9,7 @@ from evertick.definitions.catalogue.limits import STEPS_MAX
 from evertick.definitions.fields.conditions import read_conditions
 from evertick.definitions.fields.confinement import read_sandbox, read_user
 from evertick.definitions.fields.constraints import Constrained
-from evertick.definitions.fields.environment import read_env
+from evertick.definitions.fields.environment import read_dotenv, read_env
 from evertick.definitions.fields.kubernetes import read_pod, report_secrets
 from evertick.definitions.fields.params import read_params
 from evertick.definitions.fields.steps import ONLY_STEP, read_folder, read_handlers, read_steps
@@ -36,6 +36,7 @@ def read_work(
     timeout_us = duration_of(timeout, "timeout", report) if timeout else None
     work = Work(
         steps=steps,
+        dotenv=read_dotenv(section, report),
         env=_with_key(read_env(env, "env", report) if env else (), steps),
         params=read_params(params, report) if params else (),
         working_dir=read_folder(section, "workingDir", report),
@@ -49,6 +50,7 @@ def read_work(
         handlers=read_handlers(section, report),
     )
     _report_twice_named(work, section, report)
+    section.contradict("kubernetes", "dotenv", "the specification of a container is readable")
     if "kubernetes" in section and "env" in section:
         report_secrets(work.env, section.key("env"), "env", report)
     return NOTHING if work == NOTHING else work

@@ -9,6 +9,7 @@ from evertick.definitions.importers.imported import Draft, Imported, Note, finis
 from evertick.definitions.nodes import ListNode, MapNode, Node, plain_data
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError
+from evertick.model.variable_text import escape_references
 
 PARALLEL: Final = 10
 """What `Allow` becomes: Kubernetes has no limit, and a job that never ends would fill the cluster."""
@@ -198,7 +199,7 @@ def _read_env(entries: object) -> tuple[dict[str, str], dict[str, str], list[Any
         source = entry.get("valueFrom")
         secret = source.get("secretKeyRef") if isinstance(source, dict) else None
         if "valueFrom" not in entry:
-            env[str(entry.get("name", ""))] = str(entry.get("value", "") or "")
+            env[str(entry.get("name", ""))] = escape_references(str(entry.get("value", "") or ""))
         elif isinstance(secret, dict) and set(secret) == {"name", "key"}:
             secrets[str(entry.get("name", ""))] = f"{secret['name']}/{secret['key']}"
         else:

@@ -7,6 +7,7 @@ import shlex
 from typing import Any, Final
 
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
+from evertick.model.variable_text import escape_references
 
 _VARIABLE: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _FIELDS: Final = 5
@@ -99,9 +100,11 @@ def _read_entry(
         fields["timezone"] = zone
     fields["schedule"] = schedule
     shell = env.get("SHELL", _SHELL)
-    carried = {name: value for name, value in env.items() if name != "SHELL"}
+    carried = {name: escape_references(value) for name, value in env.items() if name != "SHELL"}
     if carried:
         fields["env"] = carried
+    # cron starts a command in HOME, which a crontab may set.
+    fields["workingDir"] = env.get("HOME", "~")
     if shell == _SHELL:
         fields["command"] = command
     else:

@@ -30,6 +30,7 @@ _KEPT: Final = {
     "skipIfSuccessful": "skipIfSuccessful",
     "maxActiveSteps": "maxActiveSteps",
     "workingDir": "workingDir",
+    "dotenv": "dotenv",
 }
 _CHAINED: Final = "its steps run one after another, as they are written."
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from evertick.definitions.fields.values import job_id_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
+from evertick.model.variable_text import escape_references
 
 Tell: TypeAlias = Callable[[Node, str], None]
 
@@ -123,7 +124,9 @@ def env_of(node: Node, tell: Tell) -> dict[str, Any]:
         else:
             tell(item, "a variable without a value.")
     for name, value in found.items():
-        if re.search(r"\$|`", value):
+        # `${NAME}` means the same here.
+        if re.search(r"\$(?!\{[A-Za-z_][A-Za-z0-9_]*\})|`", value):
+            found[name] = escape_references(value)
             tell(node, f"the variable '{name}' is set to '{value[:60]}' as it is written; nothing in it is replaced.")
     return found
 

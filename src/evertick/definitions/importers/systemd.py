@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
 from evertick.definitions.importers.on_calendar import from_on_calendar
+from evertick.model.variable_text import escape_references
 
 _FILE: Final = re.compile(r"# (/\S+\.(?:timer|service|conf))")
 """The line by which `systemctl cat` begins each file."""
@@ -194,10 +195,9 @@ def _read_service(service: _Unit, notes: list[Note]) -> dict[str, Any]:
         if equals
     }
     if env:
-        fields["env"] = env
-    folder = (service.last("WorkingDirectory") or "").removeprefix("-")
-    if folder:
-        fields["workingDir"] = folder
+        fields["env"] = {name: escape_references(value) for name, value in env.items()}
+    # Without the line, systemd starts a service of the system in the root folder.
+    fields["workingDir"] = (service.last("WorkingDirectory") or "").removeprefix("-") or "/"
     user = service.last("User")
     if user and user != "root":
         fields["user"] = user

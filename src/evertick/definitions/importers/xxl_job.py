@@ -10,6 +10,7 @@ from typing import Any, Final
 from evertick.definitions.catalogue.words import BLOCK_STRATEGY_ALIASES, STRATEGY_ALIASES
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish, unique
 from evertick.errors import DefinitionError
+from evertick.model.variable_text import escape_references
 
 _MISFIRE: Final = ("DO_NOTHING", "FIRE_ONCE_NOW")
 _INTERPRETERS: Final = {
@@ -141,7 +142,7 @@ def _schedule(data: dict[str, Any], fields: dict[str, Any], notes: list[Note], l
 def _work(data: dict[str, Any], fields: dict[str, Any], notes: list[Note], line: int) -> None:
     kind, param = str(data.get("glueType") or "BEAN"), str(data.get("executorParam") or "")
     if param:
-        fields["env"] = {"XXL_JOB_PARAM": param}
+        fields["env"] = {"XXL_JOB_PARAM": escape_references(param)}
     if kind in _INTERPRETERS and str(data.get("glueSource") or "").strip():
         text = str(data["glueSource"]).replace("\r\n", "\n")
         fields["steps"] = [{"name": "main", "script": text, "interpreter": _INTERPRETERS[kind]}]

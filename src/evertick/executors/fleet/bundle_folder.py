@@ -17,6 +17,7 @@ from typing import Any, Final
 from evertick.executors.fleet.bundles import PACKED_MAX, BundleError, unpack
 from evertick.executors.protocol import Message
 from evertick.model import run_variables as variables
+from evertick.model.variable_text import escape_references
 
 KEPT_SECONDS: Final = 30 * 86_400.0
 """A bundle that no attempt was launched with for this long is removed."""
@@ -86,10 +87,13 @@ class BundleFolder:
         folder = str(self._folder / digest)
         os.utime(folder)
         work = json.loads(words[_WORK])
-        work.setdefault("working_dir", folder)
+        work["working_dir"] = _inside(folder, work.get("working_dir") or "")
+        if "dotenv" in work:
+            work["dotenv"] = [_inside(folder, path) for path in work["dotenv"]]
         env = [pair for pair in work.get("env", ()) if pair[0] != variables.BUNDLE]
         named = {pair[0] for pair in env}
-        env += [[variables.BUNDLE, folder], *([] if "PYTHONPATH" in named else [["PYTHONPATH", folder]])]
+        text = escape_references(folder)
+        env += [[variables.BUNDLE, text], *([] if "PYTHONPATH" in named else [["PYTHONPATH", text]])]
         return [*words[:_WORK], json.dumps({**work, "env": env}), *words[_WORK + 1 :]]
 
     def tidy(self, in_use: Collection[str]) -> int:
@@ -108,3 +112,8 @@ class BundleFolder:
                 total -= sizes[path]
                 removed += 1
         return removed
+
+
+def _inside(folder: str, path: str) -> str:
+    """A relative path is relative to the bundle."""
+    return path if path.startswith("~") else os.path.join(folder, path) if path else folder

@@ -16,6 +16,7 @@ from evertick.executors.keeper.conditions import why_refused, why_unmet
 from evertick.executors.keeper.environment import (
     RESUME,
     Secrets,
+    add_plain_environment,
     check_environment,
     marks_of_attempt,
     member_variables,
@@ -83,7 +84,11 @@ class AttemptContext:
         self._secrets = secrets
         given = parse_params(launch.params)
         self._params = resolve_params(work.params, given)
-        self._env = {**secrets.environment(work.env), **self._params}
+        self._dotenv = {
+            name: value
+            for path in work.dotenv
+            for name, value in secrets.read_dotenv(_expanded(path, self._confinement)).items()
+        }
         self._variables = {
             **run_variables(launch, self.run_id, runtime.identity, runtime.home),
             **member_variables(runtime.member_file),
@@ -103,27 +108,29 @@ class AttemptContext:
 
     def env_of(self, step: Step, confinement: Confinement | None = None) -> dict[str, str]:
         confinement = confinement or self.confinement_of(step)
-        env = {
-            **self._base_env(confinement),
-            **self._env,
-            **self._outputs,
-            **(self._secrets.environment(step.env) if step.env else {}),
-            **self._variables,
-            **step_variables(self.run_id, self._launch.attempt, step.name),
-        }
+        run = {**self._variables, **step_variables(self.run_id, self._launch.attempt, step.name)}
         if self.outcome:
-            env[variables.OUTCOME] = self.outcome
+            run[variables.OUTCOME] = self.outcome
+        env = self._job_env(confinement, run)
+        self._secrets.add_environment(step.env, env)
+        # First to be referred to, and last because no job may replace them.
+        env.update(run)
         return self._checked(env, confinement)
+
+    def _job_env(self, confinement: Confinement, run: Mapping[str, str]) -> dict[str, str]:
+        """What every step has, in the order in which values may refer to each other."""
+        env = {**self._base_env(confinement), **run, **self._dotenv, **self._params}
+        self._secrets.add_environment(self._work.env, env)
+        env.update(self._outputs)
+        return env
 
     def folder_of(self, step: Step, confinement: Confinement | None = None) -> str | None:
         confinement = confinement or self.confinement_of(step)
         own = _folder_of(self._work.working_dir, confinement)
         if step.working_dir is None:
             return own
-        account = confinement.account
-        home = account.home if account is not None else ""
-        written = os.path.expanduser(step.working_dir) if account is None else account.expanded(step.working_dir)
-        return os.path.join(own or home, written)
+        home = confinement.account.home if confinement.account is not None else ""
+        return os.path.join(own or home, _expanded(step.working_dir, confinement))
 
     def confinement_of(self, step: Step) -> Confinement:
         """The user and sandbox of a step; what the step does not set, its job does."""
@@ -205,11 +212,15 @@ class AttemptContext:
         for name, value in self._outputs.items():
             if self.masker().masks(value.encode("utf-8", "surrogateescape")):
                 raise StepError(f"the output {name!r} holds a secret, and everyone who may see the pod could read it.")
-        written = {name: value for name, value in self._work.env if isinstance(value, str)}
-        own = {name: value for name, value in step.env if isinstance(value, str)}
-        run = run_variables(self._launch, self.run_id)
-        own_step = step_variables(self.run_id, self._launch.attempt, step.name)
-        return {**written, **self._params, **self._outputs, **own, **run, **own_step}
+        run = {
+            **run_variables(self._launch, self.run_id),
+            **step_variables(self.run_id, self._launch.attempt, step.name),
+        }
+        env = {**run, **self._params}
+        add_plain_environment(self._work.env, env)
+        env.update(self._outputs)
+        add_plain_environment(step.env, env)
+        return {**env, **run}
 
     def params_for(self, step: Step, kind: SubJob) -> str:
         """The parameters of a sub-run; `${NAME}` stands for a variable of the step."""
@@ -246,8 +257,8 @@ class AttemptContext:
             env, folder = self.env_of(step, confinement), self.folder_of(step, confinement)
         else:
             folder, confinement = self._folder, self._confinement
-            written = {**self._base_env(confinement), **self._env, **self._outputs, **self._variables}
-            env = self._checked(written, confinement)
+            written = self._job_env(confinement, self._variables)
+            env = self._checked({**written, **self._variables}, confinement)
         return await why_unmet(condition, self._runtime, env, folder, self.marks, add, confinement)
 
     async def why_refused(self, hook: Value, add: Callable[[Cancellable], None], state: str = "") -> str | None:
@@ -338,8 +349,11 @@ class AttemptContext:
 def _folder_of(written: str | None, confinement: Confinement) -> str | None:
     """The working folder of a job; None: the keeper's home, or an empty one in a sandbox."""
     account = confinement.account
-    if account is None:
-        return os.path.expanduser(written) if written is not None else None
-    if written is None:
-        return account.own_folder if confinement.sandbox is None else None
-    return os.path.join(account.home, account.expanded(written))
+    if written is not None:
+        return os.path.join(account.home if account is not None else "", _expanded(written, confinement))
+    return account.own_folder if account is not None and confinement.sandbox is None else None
+
+
+def _expanded(path: str, confinement: Confinement) -> str:
+    """Expand `~` to the home of the account."""
+    return os.path.expanduser(path) if confinement.account is None else confinement.account.expanded(path)

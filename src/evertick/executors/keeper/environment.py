@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from evertick.errors import DefinitionError
 from evertick.executors.protocol import LaunchMessage, split_run_id
-from evertick.kinds import StepError, safe_params
+from evertick.kinds import StepError, expand, safe_params
 from evertick.kinds.command import DEFAULT_PATH
 from evertick.model import run_variables as variables
+from evertick.model.dotenv import parse_dotenv
 from evertick.model.instant import SECOND, to_text
 from evertick.model.params import problem_with
 from evertick.model.plain_json import parse_json
@@ -26,6 +28,8 @@ ALLOWED: Final = frozenset(
 """What a job inherits from the scheduler beside `LC_*`; any other variable could hold a credential."""
 MEMBER_FILE: Final = "member.json"
 SECRET_MAX: Final = 1024 * 1024
+DOTENV_MASKED: Final = 8
+"""Characters; shorter values of a dotenv file, such as `true`, occur in ordinary output and are not masked."""
 RESUME: Final = "resume_from"
 """The parameter that carries the run to resume: its id, its attempt and its steps."""
 VALUE_MAX: Final = 128 * 1024 - 1
@@ -160,8 +164,22 @@ class Secrets:
         self.values.add(found)
         return found
 
-    def environment(self, env: Env) -> dict[str, str]:
-        return {name: self.value_of(value) for name, value in env}
+    def add_environment(self, env: Env, known: dict[str, str]) -> None:
+        """Set variables in order; each may refer to those that are known by then. A secret is taken as it is."""
+        for name, value in env:
+            known[name] = expand(name, value, known) if isinstance(value, str) else self.value_of(value)
+
+    def read_dotenv(self, path: str) -> dict[str, str]:
+        """The variables of a dotenv file, whose longer values are masked as secrets are."""
+        try:
+            text = _read(path, "dotenv file").decode("utf-8")
+            found = {one.name: one.value for one in parse_dotenv(text, path)}
+        except UnicodeDecodeError as error:
+            raise StepError(f"the dotenv file {path!r} is not UTF-8 at byte {error.start + 1:,}.") from None
+        except DefinitionError as error:
+            raise StepError(str(error)) from None
+        self.values.update(value for value in found.values() if len(value) >= DOTENV_MASKED)
+        return found
 
     def _look_up(self, secret: Secret) -> str:
         if secret.source == "env":
@@ -172,24 +190,33 @@ class Secrets:
                 )
             return self._from_scheduler[secret.name]
         if secret.source == "file":
-            return self._read(os.path.join(self._folder, secret.name))
+            text = _read(os.path.join(self._folder, secret.name), "secret file")
+            return text.decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r")
         raise StepError(f"unknown source {secret.source!r} of a secret. Use 'env' or 'file'.")
 
-    def _read(self, path: str) -> str:
-        try:
-            # Non-blocking: a pipe of that name must not block the keeper.
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            raise StepError(f"the secret file {path!r} cannot be read: {error.strerror}.") from None
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise StepError(f"the secret file {path!r} is not a file.")
-            text = os.read(fd, SECRET_MAX + 1)
-        finally:
-            os.close(fd)
-        if len(text) > SECRET_MAX:
-            raise StepError(f"the secret file {path!r} is longer than {SECRET_MAX:,} bytes.")
-        return text.decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r")
+
+def _read(path: str, what: str) -> bytes:
+    try:
+        # Non-blocking: a pipe of that name must not block the keeper.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise StepError(f"the {what} {path!r} cannot be read: {error.strerror}.") from None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise StepError(f"the {what} {path!r} is not a file.")
+        text = os.read(fd, SECRET_MAX + 1)
+    finally:
+        os.close(fd)
+    if len(text) > SECRET_MAX:
+        raise StepError(f"the {what} {path!r} is longer than {SECRET_MAX:,} bytes.")
+    return text
+
+
+def add_plain_environment(env: Env, known: dict[str, str]) -> None:
+    """The same without secrets, for an environment that others can read."""
+    for name, value in env:
+        if isinstance(value, str):
+            known[name] = expand(name, value, known)
 
 
 def check_environment(env: dict[str, str]) -> dict[str, str]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from evertick.executor import Attempt
-from evertick.executors.keeper.environment import parse_params, resolve_params, run_variables, step_variables
+from evertick.executors.keeper.environment import (
+    add_plain_environment,
+    parse_params,
+    resolve_params,
+    run_variables,
+    step_variables,
+)
 from evertick.executors.protocol import launch_message
 from evertick.kinds import StepError
 from evertick.kinds.kubernetes.manifest import Json, job_manifest
@@ -49,13 +55,13 @@ def only_step(work: Work) -> Step:
 def _environment(attempt: Attempt, work: Work, step: Step) -> dict[str, str]:
     run_id = attempt.key.run_id
     run = run_variables(launch_message(attempt), run_id)
-    env: dict[str, str] = {}
+    run |= step_variables(run_id, attempt.attempt, step.name)
     for name, value in (*work.env, *step.env):
         if isinstance(value, Secret):
             raise StepError(
                 f"the variable {name!r} is a secret of the scheduler, and everyone who may see the pod could read it. "
                 "Put it into a Secret of the cluster, and name that under 'kubernetes.secrets'."
             )
-        env[name] = value
-    env |= resolve_params(work.params, parse_params(attempt.params))
-    return {**env, **run, **step_variables(run_id, attempt.attempt, step.name)}
+    env = {**run, **resolve_params(work.params, parse_params(attempt.params))}
+    add_plain_environment((*work.env, *step.env), env)
+    return {**env, **run}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from evertick.kinds import expand
 from evertick.model.instant import SECOND
 from evertick.model.work import Pod
 
@@ -101,7 +102,9 @@ def pod_spec(pod: Pod, env: Mapping[str, str], working_dir: str | None = None) -
 
 
 def _variables(pod: Pod, env: Mapping[str, str]) -> list[Json]:
-    plain = {**env, **dict(pod.env)}
+    plain = dict(env)
+    for name, text in pod.env:
+        plain[name] = expand(name, text, plain)
     found: list[Json] = [
         {"name": name, "value": _literal(value)}
         for name, value in plain.items()
