@@ -127,7 +127,7 @@ class FolderService:
 
     async def _run(self) -> None:
         self.watch.load()
-        _tune_collector()
+        tune_collector()
         watching = threading.Thread(target=self.watch.run, args=(self._changed,), name="evertick-watch", daemon=True)
         watching.start()
         try:
@@ -157,7 +157,7 @@ class FolderService:
         self.node.inbox.report(DefinitionsChanged(change.jobs, change.removed, change.folder.is_whole))
 
 
-def _tune_collector() -> None:
+def tune_collector() -> None:
     """Definitions and code stay: collecting them again and again would take a third of the time of a storm."""
     gc.collect()
     gc.freeze()

@@ -178,3 +178,32 @@ def test_folding_keeps_the_newest_state_and_all_that_was_known():
 def test_what_the_ledger_would_refuse_behind_an_end_does_not_take_the_end_with_it(late):
     ended = change(SUCCEEDED, fence=7, finished_at=9)
     assert fold([ended, late]) == [ended]
+
+
+def test_a_run_that_ends_right_after_its_launch_is_written_once(writer, store, answers, monkeypatch):
+    monkeypatch.setattr(writing, "HOLD_SECONDS", 60.0)
+    writer.write(commit(1, KEY))
+    assert get(answers) == BatchCommitted(1)
+    writer.write(Record(1, [change(LAUNCHING, attempt=1)]))
+    writer.write(Record(2, [change(RUNNING, started_at=6), change(SUCCEEDED, finished_at=7)]))
+    assert get(answers) == ChangesRecorded([1, 2], frozenset())
+    assert store.calls == ["commit", "record 1"]
+
+
+def test_a_launch_that_nothing_follows_is_written_after_a_moment(writer, store, answers, monkeypatch):
+    monkeypatch.setattr(writing, "HOLD_SECONDS", 0.001)
+    writer.write(commit(1, KEY))
+    writer.write(Record(1, [change(LAUNCHING, attempt=1)]))
+    assert [get(answers), get(answers)] == [BatchCommitted(1), ChangesRecorded([1], frozenset())]
+
+
+def test_what_reads_the_ledger_does_not_wait_for_the_end_of_a_launch(writer, store, answers, monkeypatch):
+    monkeypatch.setattr(writing, "HOLD_SECONDS", 60.0)
+    writer.write(commit(1, KEY))
+    writer.write(Record(1, [change(LAUNCHING, attempt=1)]))
+    writer.write(Ask(lambda ledger: [Shutdown()] if ledger.load().open_runs[0].state is LAUNCHING else []))
+    assert [get(answers), get(answers), get(answers)] == [
+        BatchCommitted(1),
+        ChangesRecorded([1], frozenset()),
+        Shutdown(),
+    ]

@@ -90,9 +90,11 @@ def test_a_batch_that_is_said_again_does_not_speak_of_what_was_planned_behind_it
 
 def test_what_is_decided_after_a_bucket_was_lost_does_not_overtake_what_will_be_refused_for_it():
     driver = planning()
-    driver.say(after_us=2 * SECOND)  # entries, on their way
+    driver.say(after_us=2 * SECOND)
+    driver.say()  # entries, on their way: the plan gives way to what is due
     driver.say(take(driver, "other"))  # the leadership knows before the writer has its answer
     driver.say(after_us=2 * SECOND)
+    driver.say()
     assert len([one for one in driver.writes if isinstance(one, Commit)]) >= 2
     write_step_by_step(driver)
     driver.run_until(driver.now + 10 * SECOND)
@@ -132,6 +134,7 @@ def test_what_was_said_of_a_bucket_before_it_was_lost_is_not_said_again_when_it_
 def test_a_batch_that_was_written_although_its_answer_was_lost_is_known_when_it_is_said_again():
     driver = planning()
     driver.say(after_us=2 * SECOND)
+    driver.say()  # the plan gives way to what is due
     commit = next(one for one in driver.writes if isinstance(one, Commit))
     keys = [entry.key for entry in commit.batch.entries]
     assert keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evertick.loop.effects import Commit, Launch, Record
 from evertick.loop.messages import BackfillJob
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
 from evertick.model.lifecycle import FAILED, SUCCEEDED
@@ -25,6 +26,7 @@ from tests.loop.harness import (
     retries,
     world,
 )
+from tests.simulator.loop_driver import LoopDriver
 
 MINUTELY = EverySpec(MINUTE)
 
@@ -42,6 +44,16 @@ def test_every_run_is_launched_at_its_exact_instant():
     assert (
         [clock_of(when) for when, _ in here.launches] == here.started() == [f"08:{minute}" for minute in range(31, 36)]
     )
+
+
+def test_a_launch_does_not_wait_for_the_plan_of_what_comes_later():
+    driver = LoopDriver(job("a", EverySpec(SECOND), overlap=parallel(100)))
+    driver.own()
+    driver.run_until(driver.now + 3 * SECOND)
+    fired = driver.say(after_us=SECOND)
+    assert [type(effect) for effect in fired.effects] == [Launch, Record]
+    assert fired.wake_at == driver.now
+    assert [type(effect) for effect in driver.say().effects] == [Commit]
 
 
 def test_within_one_instant_the_higher_priority_goes_first():

@@ -36,6 +36,9 @@ RETRY_FIRST_SECONDS = 0.05
 RETRY_MAX_SECONDS = 5.0
 TOGETHER_MAX = 50_000
 """Changes written in one call at most."""
+HOLD_SECONDS = 0.2
+"""How long launches wait for what follows them: a run that ends within this time is written once, not twice. Whoever
+starts next asks the executors about runs whose launch was not written, so the wait costs no promise."""
 
 
 class Writer:
@@ -105,13 +108,19 @@ class Writer:
         changes: list[Change] = list(first.changes)
         numbers = [first.number]
         has_following, following = False, None
-        while len(changes) < TOGETHER_MAX and not self._queue.empty():
-            following = self._queue.get()
+        hold_seconds = HOLD_SECONDS if _are_launches(first.changes) else 0.0
+        while len(changes) < TOGETHER_MAX:
+            try:
+                following = self._queue.get(timeout=hold_seconds) if hold_seconds else self._queue.get_nowait()
+            except queue.Empty:
+                break
             if not isinstance(following, Record):
                 has_following = True
                 break
             changes += following.changes
             numbers.append(following.number)
+            if not _are_launches(following.changes):
+                hold_seconds = 0.0
         folded = fold(changes)
         refused = self._insist(lambda: self._store.record(folded))
         if refused is not None:
@@ -151,6 +160,11 @@ class Writer:
                 if is_away:
                     log.warning("store.back")
                 return result
+
+
+def _are_launches(changes: Sequence[Change]) -> bool:
+    """Whether all that these say is that runs are being launched; most that do not say so in their first."""
+    return all(change.state is LAUNCHING for change in changes)
 
 
 def launched_in(changes: Sequence[Change], refused: frozenset[RunKey]) -> list[tuple[RunKey, int]]:

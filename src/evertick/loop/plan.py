@@ -25,7 +25,8 @@ def plan_ahead(state: State, turn: Turn) -> None:
         state.statistics.planning_held_back += 1
         return
     settings, index = state.settings, state.index
-    if turn.now >= state.next_plan_at or index.horizon < max(turn.now, state.known_floor):
+    is_behind = index.horizon < max(turn.now, state.known_floor)
+    if is_behind or (turn.now >= state.next_plan_at and not _gives_way(state, turn.now)):
         # Jobs that join are planned as far as the floor of their bucket says, be it by another node's clock.
         until = max(turn.now + settings.preread_us, state.known_floor)
         if index.horizon >= turn.now:
@@ -39,6 +40,13 @@ def plan_ahead(state: State, turn: Turn) -> None:
             state.next_flush_at = turn.now + settings.flush_us
     if state.to_plan:
         _plan_singly(state, turn)
+
+
+def _gives_way(state: State, now: Instant) -> bool:
+    """Whether runs are due now and the plan reaches far enough to be made after them: a launch does not wait for it."""
+    due_at = state.ring.next_at()
+    is_firing = due_at is not None and due_at <= now and not state.is_lease_over(now)
+    return is_firing and state.index.horizon >= now + state.settings.preread_us // 2
 
 
 def is_ledger_behind(state: State) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evertick.model.facts import NO_FACTS
 from evertick.model.instant import Instant
-from evertick.model.lifecycle import PLANNED, RunState, SkipReason, Trigger
+from evertick.model.lifecycle import PLANNED, RunState, Trigger
 from evertick.model.policy import Overlap
 from evertick.model.report import SubRunWanted
 from evertick.model.run import Change, RunKey
@@ -156,12 +156,13 @@ class Awaited(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """A run that ended, kept until `forget_at` for questions about it."""
+    """A run that ended, kept until `forget_at` for questions about it; in a storm, until the ledger has its end."""
 
     forget_at: Instant
     run: OpenRun
-    at: Instant
-    reason: SkipReason | None
+    batch: int
+    """The writes of the turn in which it ended: its end is in one of them."""
+    record: int
     detail: str
     finished_at: Instant | None
     exit_code: int | None
