@@ -9,7 +9,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -24,6 +23,7 @@ from evertick.model.ledger import BUCKET_PREFIX, bucket_lease
 from evertick.model.run import LedgerRow
 from evertick.store import RunFilter
 from evertick.stores import open_store
+from tests.cli.invoke import code_of, run
 from tests.fleet.cable import Cable
 from tests.present import present
 
@@ -147,7 +147,7 @@ class ServedCluster:
             f'[loop]\nlease = "{lease}"\n[local]\nlease = "{runs_lease}"\nkill_after = "1s"\n'
             '[stop]\npatience = "1s"\nreturn = "5m"\n'
         )
-        open_store(url).close()
+        self._store = open_store(url)
         self.nodes = {name: Served(self, name) for name in ("a", "b")}
 
     def define(self, schedule: str = "", policy: str = "", name: str = "long") -> None:
@@ -163,8 +163,7 @@ class ServedCluster:
 
     def _owners(self) -> dict[str, str]:
         """The node of each bucket."""
-        with closing(open_store(self.url)) as store:
-            leases = store.lease((), "", 0, time.time_ns() // 1_000)
+        leases = self._store.lease((), "", 0, time.time_ns() // 1_000)
         return {one.name: one.holder.partition("/")[0] for one in leases if one.name.startswith(BUCKET_PREFIX)}
 
     def _is_shared_out(self) -> bool:
@@ -175,20 +174,16 @@ class ServedCluster:
         return self.nodes[self._owners()[bucket_lease(bucket_of(name))]]
 
     def command(self, *words: str) -> str:
-        done = self._run(words)
-        assert done.returncode == 0, done.stderr + done.stdout
+        """A command, in this process; its standard output."""
+        done = run(*words, "--folder", self.jobs, EVERTICK_STORE=self.url)
+        assert code_of(done) == 0, (done.stderr, done.stdout, done.exception)
         return done.stdout
 
     def refusal(self, *words: str) -> str:
-        """What a command says that the state of things does not allow."""
-        done = self._run(words)
-        assert done.returncode == CONFLICT, done.stderr + done.stdout
-        return done.stderr
-
-    def _run(self, words: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "EVERTICK_STORE": self.url}
-        words = (sys.executable, "-m", "evertick", *words, "--folder", str(self.jobs))
-        return subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
+        """Why a command cannot be carried out now."""
+        done = run(*words, "--folder", self.jobs, EVERTICK_STORE=self.url)
+        assert code_of(done) == CONFLICT, (done.stderr, done.stdout, done.exception)
+        return f"{done.stderr}{done.exception}"
 
     def attempts(self) -> list[tuple[str, int, int]]:
         """Run, attempt and pid of each that has begun, oldest first."""
@@ -211,8 +206,7 @@ class ServedCluster:
         return "\n".join([*logs, *map(str, sessions), *map(str, leases)])
 
     def rows(self, name: str = "long") -> list[LedgerRow]:
-        with closing(open_store(self.url)) as store:
-            return list(store.query(RunFilter(job_ids=[name]), limit=1_000).rows)
+        return list(self._store.query(RunFilter(job_ids=[name]), limit=1_000).rows)
 
     def row(self, name: str = "long") -> LedgerRow:
         (row,) = self.rows(name)
@@ -230,6 +224,7 @@ class ServedCluster:
         return self.met.read_text().splitlines() if self.met.exists() else []
 
     def close(self) -> None:
+        self._store.close()
         for node in self.nodes.values():
             node.close()
         for _, _, pid in self.attempts():
