@@ -41,7 +41,7 @@ from evertick.settings import Settings
 from tests.ports import free_port
 from tests.serve_for import READY
 
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = 180
 FLEET_URL = "tls://127.0.0.1:8786"
 """Where a hub listens by default."""
 FROM_THE_START = ("README.md",)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.ports import free_port
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 BUCKET = "evertick-tests"
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
 

@@ -250,7 +250,7 @@ def test_the_recipe_for_holidays_checks_the_day_in_the_zone_of_the_job(tmp_path)
         days.write_text(f"{listed}\n")
         environ = {**os.environ, "TZ": server}
         command = [sys.executable, "-m", "evertick", "run", str(job)]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=180, check=False)
         return done.stdout + done.stderr
 
     for server in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):

@@ -30,7 +30,7 @@ OTHERS = (
     "yaml",
 )
 PLANTED = sorted({name for name in sys.stdlib_module_names if not name.startswith("_")} | set(OTHERS))
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 180
 
 PROGRAM = """
 import asyncio
@@ -113,7 +113,7 @@ def test_a_scheduler_with_its_keeper_and_its_server(trap, command):
 def test_a_function_of_a_program_in_a_process_of_its_own(trap, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     started = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "ledger.db")]
-    ended = subprocess.run(started, cwd=trap, env=environ(), capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(started, cwd=trap, env=environ(), capture_output=True, text=True, timeout=180, check=False)
     assert "succeeded" in ended.stdout.lower(), (ended.stdout, ended.stderr)
     assert imported(trap) == []
 
@@ -131,7 +131,7 @@ def test_the_kinds_of_step(trap, tmp_path, step):
     file = tmp_path / "job.yaml"
     file.write_text(json.dumps({"steps": [{"name": "one", **step}]}))
     command = [EVERTICK, "run", str(file)]
-    ended = subprocess.run(command, cwd=trap, env=environ(), capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, cwd=trap, env=environ(), capture_output=True, text=True, timeout=180, check=False)
     # Nothing listens at that address; a definition error would be another code, and would prove nothing.
     assert ended.returncode == (1 if "http" in step else 0), ended.stderr
     assert imported(trap) == []

@@ -107,7 +107,7 @@ def test_a_server_ends_with_the_process_that_started_it_even_by_kill_9(kind):
         keeper = server.parent()
         owner.kill()
     assert keeper is not None
-    psutil.wait_procs([server, keeper], timeout=30)
+    psutil.wait_procs([server, keeper], timeout=180)
     assert not server.is_running()
     assert not Path(folder).exists()
 

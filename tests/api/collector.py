@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 class Collector:

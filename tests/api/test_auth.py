@@ -334,7 +334,7 @@ def test_only_a_named_proxy_is_believed_who_calls(make_office, proxies, shown):
     server = ApiServer(app_state)
     server.start(lambda _: None)
     try:
-        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=180)
         with contextlib.closing(connection):
             headers = {"x-forwarded-for": "203.0.113.9", "content-type": "application/json"}
             connection.request("POST", "/api/v1/session", json.dumps({"token": "wrong"}), headers)

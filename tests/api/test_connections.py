@@ -23,7 +23,7 @@ LIMITS = ConnectionLimits(
     total=40, quiet_per_address=30, requests=5, head_seconds=0.5, body_seconds=0.5, stall_seconds=0.5
 )
 LONG = replace(LIMITS, head_seconds=600.0, body_seconds=600.0, stall_seconds=600.0)
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 180.0
 
 
 @pytest.fixture

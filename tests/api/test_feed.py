@@ -197,13 +197,13 @@ def test_an_edit_is_told_once_the_answers_show_it(tmp_path):
     following = threading.Thread(target=follow_folder, args=(watch, feed))
     following.start()
     try:
-        kind, _, text = heard.get(timeout=60)
+        kind, _, text = heard.get(timeout=180)
         assert (kind, "echo before" in text) == (RESET, True)
         file.write_text('schedule: "0 9 * * *"\ncommand: echo after\n')
-        kind, job, text = heard.get(timeout=60)
+        kind, job, text = heard.get(timeout=180)
         assert (kind, job, "echo after" in text) == ("job", "report", True)
         file.unlink()
-        assert heard.get(timeout=60) == ("job", "report", "gone")
+        assert heard.get(timeout=180) == ("job", "report", "gone")
     finally:
         watch.stop()
         following.join(60)

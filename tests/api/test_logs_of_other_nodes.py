@@ -69,7 +69,7 @@ def write_log(folder, run, data, *, suffix=""):
 
 def ask(server, app_state, path, token=None, method="GET", body=None):
     token = token or app_state.tokens.first()
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=180)
     headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
     connection.request(method, f"/api/v1{path}", body, headers)
     answer = connection.getresponse()

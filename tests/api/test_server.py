@@ -22,7 +22,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 JOB = 'schedule: {every: 1s}\nsteps:\n- {name: say, command: "echo hello"}\n'
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 180
 
 
 class Serving:

@@ -54,7 +54,7 @@ def serve_tls(make_office, certificates):
 
 def ask(server, certificates, method, path, body=None, **headers):
     trusted = ssl.create_default_context(cafile=certificates.ca)
-    connection = http.client.HTTPSConnection(server, timeout=60, context=trusted)
+    connection = http.client.HTTPSConnection(server, timeout=180, context=trusted)
     connection.request(method, path, body, headers)
     answer = connection.getresponse()
     answer.read()
@@ -74,7 +74,7 @@ def test_a_page_signs_in_over_tls_with_a_cookie_that_never_leaves_it(server, cer
 
 def test_who_speaks_no_tls_is_not_answered(server):
     place, _ = server
-    connection = http.client.HTTPConnection(place, timeout=60)
+    connection = http.client.HTTPConnection(place, timeout=180)
     connection.request("GET", "/healthz")
     with pytest.raises((http.client.HTTPException, OSError)):
         connection.getresponse()

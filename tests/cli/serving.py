@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.cli.invoke import code_of, run
 
-PATIENCE = 60
+PATIENCE = 180
 
 
 class Scheduler:

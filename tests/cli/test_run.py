@@ -21,7 +21,7 @@ steps:
   - {name: second, command: 'echo two >&2; exit 3', depends: [first]}
   - {name: third, command: echo three, depends: [second]}
 """
-PATIENCE = 60
+PATIENCE = 180
 
 
 def job(folder: Path, text: str, name: str = "job.yaml") -> str:

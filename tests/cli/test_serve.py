@@ -22,7 +22,7 @@ from evertick.settings import Settings
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 OFTEN = "schedule: {every: 1s, missedExecution: skip}\ncommand: 'true'\n"
 
 

@@ -18,7 +18,7 @@ import pytest
 from tests.dispatch.notify.post_office import PostOffice
 from tests.dispatch.notify.telling import Receiver, receiver
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 OFTEN = "schedule: {every: 1s, missedExecution: skip, retryPolicy: {maxRetries: 0}}\n"
 
 

@@ -18,7 +18,7 @@ from evertick.definitions.watch import SHARE_MAX, FolderWatch, watch_failure
 from evertick.definitions.watched_directories import WatchedDirectories
 from evertick.model.work import Command
 
-PATIENCE = 60
+PATIENCE = 180
 """Seconds; without a hint nothing is noticed in an hour."""
 
 

@@ -19,7 +19,7 @@ from evertick.dispatch.child_service import ChildService, Patience, module_comma
 pytestmark = pytest.mark.slow
 
 SOON = Patience(first_seconds=0.01, longest_seconds=0.05, stop_seconds=60)
-LIMIT = 60.0
+LIMIT = 180.0
 
 
 def wait_for(is_so: Callable[[], bool], what: str) -> None:

@@ -27,7 +27,7 @@ from evertick.model.run import Change, RunKey
 from tests.present import present
 
 NINE = 1_772_442_000 * SECOND
-PATIENCE = 60
+PATIENCE = 180
 
 
 def change(number: int) -> Change:

@@ -25,7 +25,7 @@ from evertick.model.run import Change, Entry, RunKey
 from evertick.model.steps import StepRecord, steps_text
 
 NINE = 1_772_442_000 * SECOND
-PATIENCE = 60
+PATIENCE = 180
 
 
 def change(number: int = 0, **known: Any) -> Change:

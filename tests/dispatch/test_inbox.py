@@ -15,7 +15,7 @@ def test_messages_sent_before_the_loop_runs_wake_it_at_once():
 
     async def wait() -> list[object]:
         inbox.attach()
-        await asyncio.wait_for(inbox.wait(600), timeout=60)
+        await asyncio.wait_for(inbox.wait(600), timeout=180)
         return list(inbox.drain())
 
     assert asyncio.run(wait()) == [Shutdown()]
@@ -29,7 +29,7 @@ def test_a_report_from_another_thread_ends_the_wait():
         inbox.drain()
         thread = threading.Thread(target=lambda: inbox.report(Shutdown()))
         thread.start()
-        await asyncio.wait_for(inbox.wait(600), timeout=60)
+        await asyncio.wait_for(inbox.wait(600), timeout=180)
         thread.join()
         return len(inbox.drain())
 
@@ -41,7 +41,7 @@ def test_the_wait_ends_by_itself_when_nothing_comes():
 
     async def wait() -> int:
         inbox.attach()
-        await asyncio.wait_for(inbox.wait(0.01), timeout=60)
+        await asyncio.wait_for(inbox.wait(0.01), timeout=180)
         return len(inbox.drain())
 
     assert asyncio.run(wait()) == 0
@@ -61,7 +61,7 @@ def test_nothing_is_lost_between_many_threads_and_the_loop():
             sender.start()
         taken = 0
         while taken < each * threads:
-            await asyncio.wait_for(inbox.wait(600), timeout=60)
+            await asyncio.wait_for(inbox.wait(600), timeout=180)
             taken += len(inbox.drain())
         for sender in senders:
             sender.join()

@@ -17,7 +17,7 @@ from evertick.settings.parts import LoopSettings
 from evertick.stores.sql.sqlite import SqliteStore
 from tests.stores.test_sqlite import filled, flip_an_index
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 180
 
 
 class Answers:

@@ -213,6 +213,6 @@ def test_a_store_that_is_away_is_asked_again_and_a_fault_is_told(store, time):
     node = Faulty(store, "a", time, lambda _message: None, lease_us=SECOND // 10, failed=told.append)
     node.start()
     for _ in range(2):
-        assert rounds.acquire(timeout=60)
+        assert rounds.acquire(timeout=180)
     node.stop()
     assert [str(error) for error in told] == ["a name that is too long"]

@@ -8,7 +8,7 @@ from evertick.dispatch import requests as module
 from evertick.dispatch.requests import RequestListener
 from evertick.errors import StoreUnavailable
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 
 class Telling:

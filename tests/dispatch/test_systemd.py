@@ -12,7 +12,7 @@ import pytest
 
 from evertick.dispatch.systemd import ServiceManager
 
-PATIENCE = 60
+PATIENCE = 180
 
 
 class Manager:

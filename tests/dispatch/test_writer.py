@@ -78,7 +78,7 @@ def change(state, key=KEY, fence=1, **known) -> Change:
 
 
 def get(answers) -> Message:
-    return answers.get(timeout=60)
+    return answers.get(timeout=180)
 
 
 def test_a_commit_is_answered(writer, answers):

@@ -18,7 +18,7 @@ from evertick.model.run import RunKey
 
 NINE = 1_772_442_000_000_000
 KEY = RunKey("report", NINE)
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 
 def launch_of(key: RunKey = KEY, attempt: int = 1, fence: int = 65_537) -> Launch:

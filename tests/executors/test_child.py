@@ -20,7 +20,7 @@ from tests.executors.running import until
 
 pytestmark = pytest.mark.slow
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 180
 
 
 def closes_its_output(folder: str) -> str:

@@ -31,7 +31,7 @@ from evertick.model.work import Work
 from tests.executors.contract import KEY, ExecutorContract, Reports, launch_of
 from tests.executors.running import until
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 180
 
 
 # --- functions that a process of its own can find

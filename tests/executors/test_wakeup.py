@@ -9,7 +9,7 @@ import pytest
 
 from evertick.executors.keeper_client import Wakeup
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 @pytest.fixture

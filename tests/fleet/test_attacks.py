@@ -44,7 +44,7 @@ def given(command: str):
 
 def fleet_list(url: str) -> str:
     words = [sys.executable, "-m", "evertick", "fleet", "list", url, "-o", "name"]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True, timeout=180).stdout
 
 
 def listening_ports(pid: int) -> list[int]:

@@ -53,7 +53,7 @@ def executor(secure, reports):
 def command(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "evertick", "fleet", *words]
     env = {**os.environ, **environ}
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120, env=env)
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180, env=env)
 
 
 def given(text: str, member: str, number: int):

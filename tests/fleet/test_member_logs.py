@@ -306,7 +306,7 @@ def shows_its_part(run, jobs):
 
 def evertick(*words):
     line = [sys.executable, "-m", "evertick", *words]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180)
 
 
 def has_succeeded(house: House, path: str) -> bool:

@@ -51,7 +51,7 @@ def given(command: str, placed: str, **known):
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "evertick", "fleet", *words]
     environ = {**os.environ, "EVERTICK_FLEET_LEASE": "5m"}  # as long as that of the members here
-    return subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=180)
 
 
 def test_an_attempt_runs_where_it_was_put_and_its_log_is_here(crowd, executor, reports):
@@ -310,7 +310,7 @@ def test_a_member_whose_lease_is_too_long_says_why_it_gets_nothing(yard):
     yard.join("ex-a", lease_us=120 * SECOND)
     yard.wait_for_all()
     line = [sys.executable, "-m", "evertick", "fleet", "list", yard.url, "-o", "json"]
-    said = subprocess.run(line, cwd=yard.folder, capture_output=True, text=True, check=True, timeout=60)
+    said = subprocess.run(line, cwd=yard.folder, capture_output=True, text=True, check=True, timeout=180)
     (row,) = json.loads(said.stdout)
     assert (row["state"], row["lease_seconds"]) == ("lease-too-long", 120)
     assert "its lease (120s) is longer than fleet.lease" in said.stderr
@@ -353,7 +353,7 @@ def test_draining_waits_for_what_runs_and_a_drained_member_can_be_removed(yard, 
         wait_for(lambda: not executor.members()[0].is_open, "it to take nothing more")
         go.touch()
         assert reports.end_of(order.key).state is SUCCEEDED
-        assert draining.communicate(timeout=60)[0] == "ex-a\n"
+        assert draining.communicate(timeout=180)[0] == "ex-a\n"
     assert command("remove", yard.url, "ex-a").stdout == "ex-a\n"
     assert yard.members.pop("ex-a") is member
     assert member.wait() == 0

@@ -44,7 +44,7 @@ def fleet(tmp_path_factory):
 
 def evertick(*words):
     line = [sys.executable, "-m", "evertick", *words]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180)
 
 
 def named(context: RunContext) -> None:

@@ -56,7 +56,7 @@ class Place:
 
     def say(self, *words: str) -> str:
         line = [sys.executable, "-m", "evertick", words[0], *words[1:], "--folder", str(self.jobs)]
-        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -109,4 +109,4 @@ def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, yard):
 
 def fleet(*words: str) -> str:
     line = [sys.executable, "-m", "evertick", "fleet", *words]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60).stdout or "[]"
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180).stdout or "[]"

@@ -25,7 +25,7 @@ from tests.executors.contract import Reports
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 180.0
 SHORT_US = 10 * SECOND
 """A lease that a test waits for; wherever a lease must not run out, it is longer than any machine is slow."""
 LONG_US = 300 * SECOND

@@ -13,7 +13,7 @@ from typing import Any
 
 from evertick.stores import open_store
 
-LIMIT_SECONDS = 60.0
+LIMIT_SECONDS = 180.0
 
 
 def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

@@ -18,7 +18,7 @@ import psutil
 from tests.processes.node import Config
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 
 class Node:

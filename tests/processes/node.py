@@ -72,7 +72,7 @@ class Config:
     is_leaderless: bool = False
     """Every node owns everything, and nobody's epoch is checked."""
     tells_calls: bool = False
-    look_seconds: float = 0.02
+    look_seconds: float = 0.05
     """How often it says how it stands."""
     tells_launches: bool = True
     queue_limit: int | None = None

@@ -28,7 +28,7 @@ from tests.fleet.cable import Cable
 from tests.present import present
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 180.0
 RUNS_LEASE_US = 12 * SECOND
 T = TypeVar("T")
 

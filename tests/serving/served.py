@@ -17,7 +17,7 @@ from evertick.model.run import Change, RunKey
 from evertick.service import FolderService
 from evertick.settings import Settings
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 
 class Served:

@@ -40,7 +40,7 @@ def test_a_world_in_which_a_run_was_lost_once_keeps_every_promise(seed):
     ],
 )
 def test_a_hundred_nodes_share_the_work(faults):
-    outcome = simulate(7, nodes=100, hours=0.2, jobs=40, faults=faults)
+    outcome = simulate(7, nodes=100, hours=share(1, 2) / 10, jobs=40, faults=faults)
     assert outcome.failure is None
     assert outcome.report.runs > 50
 

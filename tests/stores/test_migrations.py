@@ -171,7 +171,7 @@ def test_nodes_that_start_together_migrate_once(url):
         assert node.stdin is not None
         node.stdin.write("\n")
         node.stdin.flush()
-    answers = [node.communicate(timeout=120) for node in nodes]
+    answers = [node.communicate(timeout=180) for node in nodes]
     assert [errors for _, errors in answers] == [""] * len(nodes)
     assert len({answer for answer, _ in answers}) == 1
     store = open_store(url)

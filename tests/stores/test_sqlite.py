@@ -303,7 +303,7 @@ def test_two_processes_hammer_one_file_without_an_error(path):
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    assert [process.communicate(timeout=120)[0] for process in processes] == ["done\n"] * 2
+    assert [process.communicate(timeout=180)[0] for process in processes] == ["done\n"] * 2
     store = SqliteStore(path)
     assert store.counters()["ended.succeeded"] == len(nodes) * rounds * 20 == store.counters()["entries.scheduler"]
     store.close()

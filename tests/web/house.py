@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests.ports import free_port
 from tests.provision import find_chromium
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 800}
 # One that changes its clock, and not that of most machines: a page that mixed zones up would be seen.

@@ -12,7 +12,7 @@ import pytest
 
 from evertick.kinds.pipeline.invoker import in_order
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def start(tmp_path, data, env=None, **more):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=180)
     return process.returncode, out, err
 
 
