@@ -42,6 +42,15 @@ PHRASES = {
     r"there is no (job|run|token|event) '": "unknown job '...'",
     r"is no (role|name for|id of)": "unknown role, invalid name",
     r"a fault of evertick": "an internal error",
+    r"whoever may": "everyone who can",
+    r"has no place in it": "is not allowed in it",
+    r"is not put in": "is not expanded",
+    r"cannot stand here": "is not allowed here",
+    r"not written here": "must not be in the file",
+    r"is that of the": "belongs to the",
+    r"of which this evertick": "say what this version can do",
+    r"the (job's|effective) policy": "the job's rule, by its name",
+    r"(overlap|catch-up) policy": "overlap rule, catch-up rule",
 }
 """What is not written anywhere, and what is written instead."""
 
@@ -52,7 +61,10 @@ PROSE_PHRASES = {
     r"what (became|becomes) of": "the outcome of",
     r"what of": "say what is asked",
     r"for ever": "until it is stopped, forever",
-    r"carried out": "run, executed",
+    r"carr(y|ies|ied) (it )?out": "run, execute",
+    r"or the like": "name it, or leave it out",
+    r"each list is that": "say what is listed",
+    r"misfire (in|of) other": "the names of other schedulers are in docs/migrating",
 }
 """What the documentation does not say besides."""
 

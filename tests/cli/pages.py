@@ -56,6 +56,8 @@ def exit_codes_page() -> str:
 
 
 def _command(name: str, command: click.Command) -> str:
+    if (first := _first_name(name, command)) != name:
+        return f"## evertick {name}\n\nThe same as [`evertick {first}`](#evertick-{first.replace(' ', '-')})."
     context = click.Context(command, info_name=f"evertick {name}")
     text, _, examples = inspect.cleandoc(command.help or "").partition("\b\nExample")
     paragraphs = [_prose(part) for part in text.strip().split("\n\n")]
@@ -67,6 +69,12 @@ def _command(name: str, command: click.Command) -> str:
     shown = "\n".join(line.strip() for line in examples.partition("\n")[2].splitlines())
     parts.append(f"```text\n{shown.strip()}\n```")
     return "\n\n".join(parts)
+
+
+def _first_name(name: str, command: click.Command) -> str:
+    """The name under which a command is described: that of another with the same function, if this one is its alias."""
+    same = [other for other, one in every_command() if one.callback is command.callback and one.callback is not None]
+    return min(same, key=lambda other: (other.startswith("scheduler "), other)) if same else name
 
 
 def _prose(part: str) -> str:

@@ -14,7 +14,8 @@ def fields_page() -> str:
     parts = [
         "# Fields of a job file\n\n"
         "[Job files](../definitions.md) explains how the fields work together. *Text* is any value on one line,\n"
-        "including a number; a *duration* is `2d12h` or `90s`; an *address* begins with `https://` or `http://`.",
+        "including a number; a *duration* is `2d12h` or `90s`; an *address* begins with `https://` or `http://`.\n"
+        "Some fields have [other names](../migrating/synonyms.md), for files from other schedulers.",
         f"## A job\n\n{_table(JOB)}",
     ]
     parts += [f"## {name}\n\n{table.about}\n\n{_table(table.fields)}" for name, table in TABLES.items()]
@@ -23,7 +24,9 @@ def fields_page() -> str:
 
 def _table(fields: Fields) -> str:
     rows = [
-        f"| `{name}` | {_shape(field.schema)} | {_about(field)} | {field.default} |" for name, field in fields.items()
+        f"| `{name}` | {_shape(field.schema)} | {_about(field)} | {field.default} |"
+        for name, field in fields.items()
+        if not field.is_synonym
     ]
     return "\n".join(["| field | value | meaning | default |", "| --- | --- | --- | --- |", *rows])
 

@@ -108,7 +108,7 @@ def told(text, file="jobs/report.yaml"):
             1,
             35,
             "kubernetes.namespace",
-            "no such names",
+            "not a valid name on a cluster",
             id="a namespace",
         ),
         pytest.param(
@@ -119,7 +119,7 @@ def told(text, file="jobs/report.yaml"):
             1,
             24,
             "kubernetes.env",
-            "whoever may see the pod could read it",
+            "everyone who can see the pod could read it",
             id="a secret of the scheduler in a container",
         ),
         pytest.param(
@@ -127,7 +127,7 @@ def told(text, file="jobs/report.yaml"):
             1,
             1,
             "env",
-            "whoever may see the pod could read it",
+            "everyone who can see the pod could read it",
             id="a secret of the scheduler at a job that is a container",
         ),
         pytest.param(
@@ -143,7 +143,7 @@ def told(text, file="jobs/report.yaml"):
             1,
             34,
             "kubernetes.podSpec",
-            "in no ledger",
+            "the ledger would not know",
             id="the cluster's own retries",
         ),
         pytest.param(
@@ -157,7 +157,7 @@ def told(text, file="jobs/report.yaml"):
             3,
             1,
             "routing",
-            "this machine is the only one of its kind",
+            "there is only one machine to choose",
             id="a routing on this machine",
         ),
         pytest.param(

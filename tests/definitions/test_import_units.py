@@ -82,8 +82,8 @@ def test_a_calendar_expression(text, found):
         pytest.param("*-*~03 09:00", "only the last day", id="days from the end"),
         pytest.param("Blursday 09:00", "is not a weekday", id="a slip"),
         pytest.param("2027-02-30 09:00", "is not a date", id="a date that does not exist"),
-        pytest.param("", "is not a calendar expression", id="nothing"),
-        pytest.param("09:00:00.5", "cron cannot say", id="a fraction of a second"),
+        pytest.param("", "is not a supported calendar expression", id="nothing"),
+        pytest.param("09:00:00.5", "cron cannot express", id="a fraction of a second"),
         pytest.param("whenever I like", "is not a", id="words"),
     ],
 )
@@ -142,18 +142,18 @@ class TestSystemd:
         ("files", "note"),
         [
             pytest.param({"x.timer": TIMER}, "its service x.service is not here", id="no service"),
-            pytest.param({"x.service": SERVICE}, "there is no timer here", id="no timer"),
+            pytest.param({"x.service": SERVICE}, "no timer was found", id="no timer"),
             pytest.param(
                 {"x.timer": "[Timer]\nOnBootSec=1\n", "x.service": SERVICE}, "it has no time that can be", id="no time"
             ),
             pytest.param(
                 {"x.timer": "[Timer]\nOnCalendar=Mon *-*-13\n", "x.service": SERVICE},
-                "2: OnCalendar: cron cannot ask for a weekday",
-                id="a time that cron cannot say",
+                "2: OnCalendar: cron cannot require a weekday",
+                id="a time that cron cannot express",
             ),
             pytest.param(
                 {"x.timer": TIMER, "x.service": "[Service]\nExecStart=/bin/echo %h $HOME\n"},
-                "the specifier '%h' is not put in",
+                "the specifier '%h' is not expanded",
                 id="a specifier",
             ),
         ],

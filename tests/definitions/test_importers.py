@@ -359,7 +359,7 @@ class TestXxlJob:
     def test_a_child_with_a_schedule_of_its_own_is_not_held_back_by_its_parent(self):
         imported = read_xxl_job(json.dumps([RECORD, {**RECORD, "id": 3, "jobDesc": "child", "childJobId": ""}]), "x")
         assert jobs_of(imported)["child"].after is None
-        assert "its child 'child', which has a schedule of its own" in told(imported)
+        assert "its child 'child' starts by its own schedule only" in told(imported)
 
     @pytest.mark.parametrize("wrapped", [{"content": []}, {"code": 200, "data": {"list": []}}, []])
     def test_the_list_may_be_wrapped(self, wrapped):

@@ -74,7 +74,7 @@ def test_a_container_with_something_around_it_is_attended_to_here(around, named)
     job = parsed(f"schedule: '@daily'\nkubernetes: {{image: i}}\n{around}\n")
     assert job.work.steps == (Step("main", Pod("i")),)
     assert job.routing.executor == "local"
-    assert job.origins["executor"] == f"because of {named}, which this machine carries out around its container"
+    assert job.origins["executor"] == f"because of {named}, which this machine runs before and after its container"
 
 
 @pytest.mark.parametrize(

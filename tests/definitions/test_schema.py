@@ -144,3 +144,11 @@ def test_the_command_prints_it():
     assert result.exit_code == 0
     assert json.loads(result.stdout) == SCHEMA
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_every_synonym_is_in_the_table_of_the_migration_pages():
+    page = (ROOT / "docs" / "migrating" / "synonyms.md").read_text(encoding="utf-8")
+    tables = [JOB, *(table.fields for table in TABLES.values())]
+    synonyms = {name for fields in tables for name, field in fields.items() if field.is_synonym}
+    assert {"misfire", "overlapPolicy", "blockStrategy", "missedExecution"} < synonyms
+    assert [name for name in sorted(synonyms) if not re.search(rf"\b{name}\b", page)] == []

@@ -81,7 +81,7 @@ STEP = "steps:\n  - name: a\n    command: x\n"
             2,
             40,
             "params.A.maximum",
-            "nothing lies between them",
+            "the minimum is above the maximum",
             "bounds that cross",
         ),
         case(
@@ -139,7 +139,7 @@ STEP = "steps:\n  - name: a\n    command: x\n"
             2,
             29,
             "condition.http",
-            "a condition asks one thing",
+            "a condition has one test",
             "two conditions in one",
         ),
         case(JOB + "condition: {http: ftp://a}\n", 2, 19, "condition.http", "not an address", "another protocol"),
@@ -369,7 +369,7 @@ STEP = "steps:\n  - name: a\n    command: x\n"
             2,
             38,
             "constraints.maxExpectedRunTime",
-            "a run is ended before it is behind schedule",
+            "a run would end before it is reported as late",
             "an expectation that is never met",
         ),
     ],
@@ -402,7 +402,9 @@ queue: A
     ("text", "words"),
     [
         pytest.param(
-            STEP + "    continueOn: {markSuccess: true}\n", "nothing is passed over", id="a success without a failure"
+            STEP + "    continueOn: {markSuccess: true}\n",
+            "has no effect without another field",
+            id="a success without a failure",
         ),
         pytest.param(STEP + "    retryPolicy: {interval: 1s}\n", "nothing is retried", id="a wait without a retry"),
     ],

@@ -136,7 +136,7 @@ def test_a_second_start_keeps_what_the_first_has_made(tmp_path):
 
 def test_two_hubs_do_not_share_a_folder(tmp_path):
     held = lock(tmp_path)
-    with pytest.raises(Conflict, match="is running already"):
+    with pytest.raises(Conflict, match="is already running"):
         lock(tmp_path)
     assert held
 

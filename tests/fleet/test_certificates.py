@@ -88,7 +88,7 @@ class TestMemberGoneBad:
 
     def test_it_gives_no_orders(self, secure):
         asked = command("list", secure.url, "--certs", str(certs_of(secure, "ex-a")))
-        assert (asked.returncode, "certificate is that of the member ex-a" in asked.stderr) == (5, True)
+        assert (asked.returncode, "certificate belongs to the member ex-a" in asked.stderr) == (5, True)
 
     @pytest.mark.parametrize("name", ["ex-b", "ex-new"])
     def test_it_comes_under_no_other_name(self, secure, name):

@@ -482,7 +482,7 @@ def test_a_cluster_of_somebody_else_is_told_from_a_fleet():
         pytest.param("tcp://10.0.0.1:8786", False, "everyone could run programs there", id="plain to another machine"),
         pytest.param("tcp://fleet.example:8786", False, "everyone could run", id="plain to a name"),
         pytest.param("tls://10.0.0.1:8786", False, "needs certificates", id="without certificates"),
-        pytest.param("tcp://127.0.0.1:8786", True, "does not use the certificates", id="certificates for nothing"),
+        pytest.param("tcp://127.0.0.1:8786", True, "uses no certificates", id="certificates for nothing"),
         pytest.param("http://127.0.0.1", False, "is not the address of a fleet", id="another protocol"),
         pytest.param("tcp://", False, "is not the address of a fleet", id="no host"),
     ],

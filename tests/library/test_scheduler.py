@@ -411,7 +411,7 @@ def test_what_nobody_would_answer_is_refused_unless_it_may_wait_in_the_ledger(sc
 
     async def main():
         for asking in (scheduler.trigger_now("print-nothing"), scheduler.pause("print-nothing")):
-            with pytest.raises(Conflict, match="No scheduler is running"):
+            with pytest.raises(Conflict, match="no scheduler is running"):
                 await asking
         asked = await scheduler.trigger_now("print-nothing", wait=False)
         async with scheduler:

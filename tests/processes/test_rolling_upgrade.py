@@ -97,7 +97,7 @@ def test_a_version_that_cannot_share_the_ledger_waits_until_the_others_have_stop
         with closing(Node(config, new)) as refused:
             assert refused.wait() != 0
             words = refused.last_words()
-        assert "cannot be shared with the nodes that use it: node-0. Stop them all" in words
+        assert "its running nodes cannot use: node-0. Stop all of them" in words
         assert schema_of(url).version == migrations.newest()
         old.wait_for_launches(ALL, old.mark())  # and it goes on undisturbed
         old.stop()

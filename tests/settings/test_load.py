@@ -121,7 +121,7 @@ class TestWhatIsWrong:
             pytest.param("[limits]\nfile = 'big'", "2: 'limits.file' is 'big': it is not a size.", id="not a size"),
             pytest.param(
                 "[notifications.smtp]\npassword = 'hunter2'",
-                "2: 'notifications.smtp.password': a secret is not written here.",
+                "2: 'notifications.smtp.password': a secret must not be in the file.",
                 id="a secret in the file",
             ),
             pytest.param(

@@ -135,7 +135,7 @@ def test_a_service_does_not_speak_for_the_jobs_of_a_user(jobs, state, unit, spot
     assert serve_as_unit(jobs, state, unit)
     found = find_state(jobs, own(jobs), home(spot))
     assert found.state is None
-    assert "does not own them" in found.refused
+    assert "does not own the job files" in found.refused
 
 
 def test_a_pointer_that_others_may_write_is_not_believed(jobs, state, spot):

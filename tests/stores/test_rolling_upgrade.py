@@ -183,7 +183,7 @@ def test_a_step_that_breaks_is_not_taken_while_others_use_the_ledger(request, ur
     if "sqlite" in request.node.callspec.id:
         open_store(url).close()  # a file has a lock of its own; a lease in it may be of somebody long gone
         return
-    with pytest.raises(StoreError, match=r"cannot be shared with the nodes that use it: node-1\. Stop them all"):
+    with pytest.raises(StoreError, match=r"its running nodes cannot use: node-1\. Stop all of them"):
         open_store(url)
 
 

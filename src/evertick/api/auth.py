@@ -191,7 +191,7 @@ class AuthMiddleware:
             return caller, None
         if caller is None:
             return None, _unproved(
-                "a token is required. Next: evertick token create, or use the link printed at the first start."
+                "a token is required. Next: sign in with a token, or open the link that the first start printed."
             )
         if role is None:
             return caller, None  # there is no such route; who is known is told so

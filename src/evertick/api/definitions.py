@@ -1,7 +1,7 @@
-"""The routes about job files: take them out, look whether one is good, and write one where the settings allow it.
+"""The routes for job files: read, validate and, where the settings allow it, write them.
 
-Whoever may write a job file runs programs as the user of the scheduler. So it is off until somebody turns it on, and
-needs a role of its own then.
+A user who can write a job file can run programs as the scheduler's user. Writing is therefore off by default, and needs
+its own role.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def _forget(place: Path) -> None:
 
 
 def greeting(url: str, token: str | None, *, has_page: bool) -> list[str]:
-    """What a start prints: the address of the web interface or the API; `token` is that of the first start."""
+    """What a start prints: the address of the web interface or the API; `token` is the first start's."""
     if has_page:
         return [
             f"Web interface: {url}/"

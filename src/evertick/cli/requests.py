@@ -78,7 +78,7 @@ def ask_for_run(
     patience: float | None,
     output: str,
 ) -> int:
-    """Request a run and show it; the exit code, which is that of the run with `wait`."""
+    """Request a run and show it; returns the exit code: with `wait`, the run's."""
     asked = ask(wanted)
     if asked.run is None or not asked.is_answered or not wait:
         name = asked.run or asked.request

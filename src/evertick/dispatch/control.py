@@ -87,9 +87,7 @@ class Control:
         """Listen; whether it does. Where another scheduler answers under the same path, this one has no socket."""
         try:
             if self._is_answered():
-                log.warning(
-                    "control.taken path=%s: another scheduler answers there; this one cannot be asked", self.path
-                )
+                log.warning("control.taken path=%s reason=another scheduler listens there", self.path)
                 return False
             self._listener = self._bind()
         except OSError as error:

@@ -106,7 +106,7 @@ def main() -> int:
         return 1
     planner = status["planner"]
     lag, still = planner["lag_seconds"], planner["seconds_since_turn"] or 0.0
-    sys.stdout.write(f"{status['node']} is up for {status['uptime_seconds']:.0f} s, its planner {lag:.1f} s behind\n")
+    sys.stdout.write(f"{status['node']} has run for {status['uptime_seconds']:.0f} s; planning lags by {lag:.1f} s\n")
     behind = still if flags else lag
     return 0 if behind < BEHIND_SECONDS or status["is_stopping"] else 1
 

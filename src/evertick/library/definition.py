@@ -89,7 +89,10 @@ def _check_remote(
             "Annotate it with 'str'.",
         )
     elif isolation is not None:
-        wrong, hint = "'isolation' is about this process.", "Leave it out: a member has a process for each attempt."
+        wrong, hint = (
+            "'isolation' has no effect on the fleet.",
+            "Leave it out: a member has a process for each attempt.",
+        )
     if wrong:
         reason = f"the job of '{name_of(call)}': {wrong}"
         raise DefinitionError(reason, hint=hint, field="executor", file=place.rpartition(":")[0] or place)

@@ -112,7 +112,7 @@ class NodeThread:
         self._thread.join(timeout)
         if self._thread.is_alive() and node is not None and functions is not None:
             if not functions.abandon(ABANDON_SECONDS):
-                log.warning("functions.left_behind: threads cannot be ended; they go on until they return")
+                log.warning("functions.left_behind: threads cannot be ended; they continue until they return")
             node.shut_down(HURRY_SECONDS)
         self._thread.join()
         if self.failure is not None:

@@ -39,7 +39,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class MaxConcurrentRuns:
-    """At most so many runs at once. The overlap policy enforces it; this says what else happens."""
+    """At most this many runs at once. The overlap rule enforces it; this says what else happens."""
 
     limit: int
     on_violation: tuple[Action, ...] = ()

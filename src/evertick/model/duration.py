@@ -90,7 +90,7 @@ def _why_unreadable(text: str) -> str:
         return "units are lower case"
     stranger = re.search(r"[^0-9a-z]", text)
     if stranger:
-        return f"{stranger[0]!r} has no place in it"
+        return f"{stranger[0]!r} is not allowed in it"
     if not text[0].isdigit():
         return "it starts with a unit instead of a number"
     # Digits first and nothing but digits and letters, yet unreadable: it ends in digits.

@@ -99,7 +99,7 @@ def _one_of(kind: Any, plain: Any, place: str) -> Any:
     others = [one for one in get_args(kind) if one is not type(None) and not is_dataclass(one)]
     if not isinstance(plain, dict) or not classes:
         if not others:
-            raise _refused(place, f"{plain!r} cannot stand here")
+            raise _refused(place, f"{plain!r} is not allowed here")
         return value_of(others[0], plain, place)
     if len(classes) == 1:
         return value_of(classes[0], plain, place)

@@ -58,9 +58,7 @@ def plan_backfill(
         )
     schedules = compile_all(specs_of(store, job_id, jobs))
     if not schedules:
-        raise Conflict(
-            f"job '{job_id}' has no schedule, so it has no past occurrences. Next: evertick trigger {job_id}"
-        )
+        raise Conflict(f"job '{job_id}' has no schedule, so it has no past occurrences. Next: trigger it")
     count = count_of(schedules, start - 1, end - 1)
     if count > BACKFILL_MAX:
         raise InvalidArgument(
@@ -150,9 +148,7 @@ def progress_of(store: Store, request: Request) -> Progress:
 def find_backfill(store: Store, job_id: str, request_id: str) -> Request:
     found = store.requests([request_id])
     if not found or found[0].kind is not RequestKind.BACKFILL or found[0].job_id != job_id:
-        raise NotFound(
-            f"job '{job_id}' has no backfill '{request_id}'. Next: evertick history {job_id} --trigger backfill"
-        )
+        raise NotFound(f"job '{job_id}' has no backfill '{request_id}'. Next: look for it in the history of the job")
     return found[0]
 
 

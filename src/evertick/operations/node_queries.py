@@ -83,7 +83,7 @@ def forget_node(context: Context, node: str, force: bool = False, *, by: str = "
     held = [lease for lease in leases if _node_of_runs(lease) == node]
     if node not in known and not runs:
         near = tuple(get_close_matches(node, sorted(known), n=3, cutoff=0.5))
-        raise NotFound(f"unknown node '{node}'. Next: evertick nodes list", near)
+        raise NotFound(f"unknown node '{node}'. Next: list the nodes", near)
     is_alive = node in known and known[node].is_alive
     if is_alive and not force:
         raise Conflict(f"the node '{node}' is alive. Next: stop it, or use force: it then ends all of its local runs.")

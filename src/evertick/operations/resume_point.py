@@ -36,7 +36,7 @@ def resumed_from(row: LedgerRow) -> str | None:
 def resume_params(row: LedgerRow, job: Job | None) -> str:
     """The parameters of a run that begins at what failed; `Conflict` says why there can be none."""
     run_id = row.key.run_id
-    whole = f"Next: evertick retry {run_id} re-runs all of it"
+    whole = "Next: retry the whole run"
     if row.state is SUCCEEDED:
         raise Conflict(f"no step of {run_id} failed: the run succeeded. {whole}.")
     if job is None:
@@ -48,8 +48,8 @@ def resume_params(row: LedgerRow, job: Job | None) -> str:
     changed = [step.name for step in done if not _is_same(step, job)]
     if changed:
         names = ", ".join(f"'{name}'" for name in changed[:NAMED_MAX]) + (", ..." if len(changed) > NAMED_MAX else "")
-        what = "step" if len(changed) == 1 else "steps"
-        raise Conflict(f"{what} {names} succeeded in {run_id} and has been changed or removed since. {whole}.")
+        what, have = ("step", "has") if len(changed) == 1 else ("steps", "have")
+        raise Conflict(f"{what} {names} succeeded in {run_id} and {have} been changed or removed since. {whole}.")
     earlier = {"run": run_id, "attempt": row.attempt, "steps": json.loads(steps_text(map(_kept, done)))}
     given = read_params(given_params(row))
     return json.dumps({**given, RESUME: earlier})

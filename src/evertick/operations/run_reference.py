@@ -55,7 +55,7 @@ def _of_job(store: Store, text: str, jobs: Mapping[str, Job], now: Instant) -> L
     if is_known(store, text, jobs):
         row = latest_run(store, text, now)
         if row is None:
-            raise NotFound(f"'{text}' has no runs yet. Next: evertick trigger {text}")
+            raise NotFound(f"'{text}' has no runs yet. Next: trigger it")
         return row
     names = _known_jobs(store, jobs)
     begun = sorted(name for name in names if name.startswith(text))

@@ -72,8 +72,8 @@ def read_answer(request: Request) -> dict[str, object] | None:
         return answer
     reason = f"{answer.get('text') or answer['error']}."
     if answer["error"] == "not-found":
-        raise NotFound(f"{reason} Next: evertick list")
-    raise Conflict(f"{reason} Next: evertick status {request.job_id}")
+        raise NotFound(f"{reason} Next: list the jobs")
+    raise Conflict(f"{reason} Next: check the status of job '{request.job_id}'")
 
 
 def live_nodes(store: Store, now: Instant) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def _records(store: Store, job_id: str) -> dict[str, JobRecord]:
 def no_such_job(job_id: str, known: Iterable[str]) -> NotFound:
     names = sorted(known)
     near = tuple(get_close_matches(job_id, names, n=3, cutoff=0.5))
-    hint = "" if near else " Next: evertick list" if names else " There are no jobs yet."
+    hint = "" if near else " Next: list the jobs" if names else " There are no jobs yet."
     return NotFound(f"unknown job '{job_id}'.{hint}", near)
 
 

@@ -375,7 +375,7 @@ def _extent(answer: Explanation, row: LedgerRow) -> str:
         return ""
     start = time_text(row.started_at, answer.zone, answer.at)
     # Skipped because of one that waited itself: it began after.
-    which = f"attempt {row.attempt} of it" if row.attempt > 1 else "it"
+    which = f"its attempt {row.attempt}" if row.attempt > 1 else "it"
     before = f"{which} ran " if row.started_at > answer.at else ""
     if row.finished_at is None:
         return f" ({before or 'since '}{start}{' on' if before else ''})"

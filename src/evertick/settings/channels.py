@@ -34,7 +34,7 @@ def _channel(name: str, value: Any) -> Channel:
         return _by_text(name, value)
     ways = [way for way in _WAYS if isinstance(value, Mapping) and way in value]
     if len(ways) != 1:
-        raise Unfit(f"'{name}' does not say how it is reached", _HINT)
+        raise Unfit(f"'{name}' has no address", _HINT)
     (way,) = ways
     others = set(value) - {way, "headers"} if way == "webhook" else set(value) - {way}
     if others:

@@ -172,7 +172,7 @@ def _secret(value: Any) -> Value:
     found = value_of(value)
     if isinstance(found, Secret) or not found:
         return found
-    raise Unfit("a secret is not written here", "Write where it is kept: env:NAME or file:PATH.")
+    raise Unfit("a secret must not be in the file", "Write where it is kept: env:NAME or file:PATH.")
 
 
 def _address(value: Any) -> Value:

@@ -33,7 +33,7 @@ class _Found:
     def take(self, setting: Setting, written: Any, origin: str, base: Path | None) -> None:
         try:
             if isinstance(written, str) and not written.strip():
-                raise Unfit("it is empty", "Write a value, or remove it: the default holds then.")
+                raise Unfit("it is empty", "Write a value, or remove the setting to use the default.")
             value = setting.kind.read(written)
         except Unfit as unfit:
             reason, hint = unfit.args
@@ -245,7 +245,7 @@ def reveal(value: Value, environ: Mapping[str, str], what: str) -> str:
                 found = file.read(SECRET_MAX).decode()
     except (KeyError, OSError, ValueError):
         place = f"the variable {value.name}" if value.source == "env" else f"the file '{value.name}'"
-        raise SettingsError(f"{what} is kept in {place}, which is not there. Set it, or change the setting.") from None
+        raise SettingsError(f"{what} is kept in {place}, which does not exist. Set it, or change the setting.") from None
     if not found.strip():
         raise SettingsError(f"{what} is kept in {value.source}:{value.name}, which is empty. Set it.")
     return found.strip()

@@ -177,11 +177,11 @@ class LocalSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.keepers <= 64:
             raise SettingsError(
-                f"'local.keepers' is {self.keepers}; it must be from 1 to 64. More than cores do not help."
+                f"'local.keepers' is {self.keepers}; it must be from 1 to 64. More keepers than cores do not help."
             )
         if self.keeper_timeout_us < SECOND:
             raise SettingsError(
-                "'local.keeper_timeout' is shorter than 1s, which a keeper that is well may take to answer."
+                "'local.keeper_timeout' must be at least 1s: a healthy keeper may need that long to answer."
             )
 
 

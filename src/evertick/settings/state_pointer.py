@@ -193,8 +193,8 @@ def _refusal(file: Path, state: Path, uid: int) -> str:
     except KeyError:
         user = str(uid)
     return (
-        f"'{file}' names '{state}' as the state of these jobs, but belongs to the user '{user}', who does not own "
-        "them: it is not used. Next: set 'state' in evertick.toml if it is right."
+        f"ignored '{file}', which names the state folder '{state}': it belongs to the user '{user}', who does not own "
+        "the job files. Next: set 'state' in evertick.toml if it is right."
     )
 
 

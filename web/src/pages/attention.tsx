@@ -121,11 +121,11 @@ function what(item: AttentionItem): string {
   const times = item.count > 1 ? `, ${number(item.count)} in a row` : "";
   switch (item.kind) {
     case "no-scheduler":
-      return "No scheduler is running. No job starts until one does: evertick serve";
+      return "No scheduler is running. No job starts until one does";
     case "lagging":
       return `Planning lags by ${span((item.seconds ?? 0) * 1000)}`;
     case "ledger-damaged":
-      return "The ledger is damaged: evertick db check";
+      return "The ledger is damaged. Restore a backup";
     case "clock":
       return `The clock went ${(item.seconds ?? 0) < 0 ? "back" : "forward"} by ${span(Math.abs(item.seconds ?? 0) * 1000)}`;
     case "failing":

@@ -314,7 +314,7 @@ function Nodes({ nodes, onChange }: { nodes: Node[]; onChange: () => void }) {
     <Card title="Scheduler nodes">
       {!nodes.length && (
         <Empty title="No scheduler node is running" icon="executors">
-          Start one with <code>evertick serve</code>.
+          No job runs until one starts.
         </Empty>
       )}
       {nodes.length > 0 && (

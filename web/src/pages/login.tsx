@@ -43,7 +43,7 @@ export function Login() {
           Sign in
         </button>
         <p class="quiet small">
-          Lost it? On the server, <code>evertick token</code> makes a new one.
+          Lost it? Ask an admin of this server for a new token.
         </p>
       </form>
     </main>

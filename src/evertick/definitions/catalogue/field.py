@@ -19,6 +19,8 @@ class Field:
     """In words; empty: nothing."""
     example: object = None
     """A value that is accepted."""
+    is_synonym: bool = False
+    """Accepted from other schedulers; the documentation has it in one table of the migration pages."""
 
 
 Fields: TypeAlias = Mapping[str, Field]

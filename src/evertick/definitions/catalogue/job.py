@@ -169,6 +169,7 @@ BLOCK: Final[Fields] = {
         "Another name for `missed: latest` and `missed: none`.",
         "in a pipeline file `run`",
         "skip",
+        is_synonym=True,
     ),
     "window": _WINDOW,
     "retryPolicy": _RETRY,
@@ -212,16 +213,26 @@ JOB: Final[Fields] = {
         DURATION, "How far back missed occurrences run; alone it means `missed: first`.", "no limit", "6h"
     ),
     "overlapPolicy": Field(
-        choice(OVERLAP_POLICIES), "Another name for `missed` and `overlap` together, with `catchupWindow`."
+        choice(OVERLAP_POLICIES),
+        "Another name for `missed` and `overlap` together, with `catchupWindow`.",
+        is_synonym=True,
     ),
     "misfire": Field(
-        choice(MISFIRES), "Another name for `missed: none` and `missed: latest`, with a grace of 5 s.", "", "DO_NOTHING"
+        choice(MISFIRES),
+        "Another name for `missed: none` and `missed: latest`, with a grace of 5 s.",
+        "",
+        "DO_NOTHING",
+        is_synonym=True,
     ),
     "overlap": Field(
         _overlap(list(OVERLAPS)), "What an occurrence does while a run of the job is active.", "`skip`", "parallel(3)"
     ),
     "blockStrategy": Field(
-        _overlap([*BLOCK_STRATEGY_ALIASES, *BLOCK_STRATEGIES]), "Another name for `overlap`.", "", "CONCURRENT(2)"
+        _overlap([*BLOCK_STRATEGY_ALIASES, *BLOCK_STRATEGIES]),
+        "Another name for `overlap`.",
+        "",
+        "CONCURRENT(2)",
+        is_synonym=True,
     ),
     "scope": Field(
         choice(SCOPES), "Whether the overlap rule covers all executors or each one separately.", "`cluster`", "executor"
@@ -236,7 +247,7 @@ JOB: Final[Fields] = {
         choice([*STRATEGIES, *STRATEGY_ALIASES]), "How to choose a member of the fleet.", "`ROUND`", "CONSISTENT_HASH"
     ),
     "runsOn": Field(_LABELS, "Labels that a member of the fleet must have.", "any member", {"gpu": "true"}),
-    "labels": Field(_LABELS, "Another name for `runsOn`.", "", ["zone=eu"]),
+    "labels": Field(_LABELS, "Another name for `runsOn`.", "", ["zone=eu"], is_synonym=True),
     "bundle": Field(
         TEXT,
         "A folder, wheel or zip file, relative to the job file, that is sent to the member that runs the job.",

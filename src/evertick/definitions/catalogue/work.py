@@ -93,10 +93,10 @@ KUBERNETES: Final[Fields] = {
 }
 RETRY: Final[Fields] = {
     "maxRetries": Field(whole(0, RETRIES_MAX), "Attempts after the first.", "0; in a pipeline file 3", 3),
-    "limit": Field(whole(0, RETRIES_MAX), "Another name for `maxRetries`.", "", 3),
+    "limit": Field(whole(0, RETRIES_MAX), "Another name for `maxRetries`.", "", 3, is_synonym=True),
     "retryDelay": Field(DURATION, "The wait before the next attempt.", "`60s`", "30s"),
-    "interval": Field(DURATION, "Another name for `retryDelay`.", "", "30s"),
-    "retryDelayMs": Field(whole(0, 31_536_000_000), "`retryDelay` in milliseconds.", "", 60_000),
+    "interval": Field(DURATION, "Another name for `retryDelay`.", "", "30s", is_synonym=True),
+    "retryDelayMs": Field(whole(0, 31_536_000_000), "`retryDelay` in milliseconds.", "", 60_000, is_synonym=True),
     "backoff": Field(
         choice(BACKOFFS),
         "Whether the wait stays the same, grows by `retryDelay`, or doubles with each attempt.",
@@ -110,7 +110,7 @@ RETRY: Final[Fields] = {
 }
 REPEAT: Final[Fields] = {
     "interval": Field(INTERVAL, "The wait between two repetitions.", "", "10s"),
-    "every": Field(INTERVAL, "Another name for `interval`.", "", "10s"),
+    "every": Field(INTERVAL, "Another name for `interval`.", "", "10s", is_synonym=True),
     "limit": Field(whole(1, REPEATS_MAX), "The maximum number of repetitions.", "no limit", 60),
     "until": Field(ref("condition"), "The step succeeds as soon as this holds."),
 }
@@ -230,6 +230,7 @@ WORK: Final[Fields] = {
         "Another name for `preconditions`; in the job or in the schedule block.",
         "",
         {"file_exists": "data.csv"},
+        is_synonym=True,
     ),
     "handlers": Field(ref("handlers"), "Commands that run after the steps."),
     **HANDLERS,

@@ -31,7 +31,7 @@ def read_condition(node: Node, field: str, report: Report) -> Condition | None:
         return None
     written = [kind for kind in ConditionKind if kind in section]
     if len(written) > 1:
-        section.contradict(written[0], written[1], "a condition asks one thing; write two of them in a list")
+        section.contradict(written[0], written[1], "a condition has one test; write several as a list")
     if not written and not any(name not in CONDITION for name in (key.text for key, _value in section.node.entries)):
         report.error(section.node, field, f"'{field}' does not say what must hold.", f"Write {_SHAPE}.")
     condition = None

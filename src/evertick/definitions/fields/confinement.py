@@ -29,7 +29,9 @@ def read_user(section: Section, kind: Kind | None, report: Report) -> str | None
     field = section.field("user")
     text = line_of(node, field, report, longest=64)
     if text is not None and not _USER.fullmatch(text):
-        report.error(node, field, f"'{text}' is not the name of an account.", "Write one of 'getent passwd'.")
+        report.error(
+            node, field, f"'{text}' is not the name of an account.", "Use an account that 'getent passwd' lists."
+        )
         return None
     return text
 

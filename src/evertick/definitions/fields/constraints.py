@@ -117,7 +117,7 @@ class _Reader:
             found.append(MaxAllowedRunTime(*allowed))
         if expected and allowed and expected[0] >= allowed[0]:
             self._section.contradict(
-                "maxExpectedRunTime", "maxAllowedRunTime", "a run is ended before it is behind schedule"
+                "maxExpectedRunTime", "maxAllowedRunTime", "a run would end before it is reported as late"
             )
         required = self._required()
         if required:

@@ -53,7 +53,7 @@ def report_secrets(env: Env, node: Node, field: str, report: Report) -> None:
     """What the scheduler keeps secret is not written into a pod, where others can read it."""
     for name, value in env:
         if isinstance(value, Secret):
-            reason = f"'{name}' is a secret of the scheduler, and whoever may see the pod could read it."
+            reason = f"'{name}' is a secret of the scheduler, and everyone who can see the pod could read it."
             hint = f"Put it into a Secret of the cluster, and write secrets: {{{name}: my-secret/{name.lower()}}}."
             report.error(node, field, reason, hint)
 
@@ -70,7 +70,7 @@ def _read_name(section: Section, name: str, shape: re.Pattern[str], report: Repo
     node = section.take(name)
     text = line_of(node, section.field(name), report, longest=253) if node else None
     if node is not None and text is not None and not shape.fullmatch(text):
-        reason = f"'{section.field(name)}' cannot be '{text[:60]}': the cluster knows no such names."
+        reason = f"'{section.field(name)}' cannot be '{text[:60]}', which is not a valid name on a cluster."
         report.error(node, section.field(name), reason, "Use a-z, 0-9 and '-'.")
         return None
     return text
@@ -156,8 +156,8 @@ def _read_pod_spec(section: Section, report: Report) -> dict[str, object]:
         return {}
     for key, _value in node.entries:
         if key.text == "restartPolicy":
-            reason = "'restartPolicy' is always Never: a container that the cluster starts again would be in no ledger."
-            report.error(key, field, reason, "Remove it, and write 'maxRetries' at the job.")
+            reason = "'restartPolicy' is always Never: the ledger would not know of a restart by the cluster."
+            report.error(key, field, reason, "Remove it, and write 'maxRetries' in the job.")
     plain = plain_data(node)
     assert isinstance(plain, dict)
     return plain

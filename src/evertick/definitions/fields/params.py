@@ -83,7 +83,7 @@ def _read_described(name: str, section: Section, report: Report) -> Param | None
         if (node := section.take(bound)) is not None:
             schema |= _read_bound(node, bound, section, schema.get("type"), report)
     if "minimum" in schema and "maximum" in schema and schema["minimum"] > schema["maximum"]:  # type: ignore[operator]
-        section.contradict("minimum", "maximum", "nothing lies between them")
+        section.contradict("minimum", "maximum", "the minimum is above the maximum")
     about = section.take("description")
     description = (text_of(about, section.field("description"), report) or "") if about else ""
     default, place = _read_default(section, report)
@@ -100,7 +100,7 @@ def _read_default(section: Section, report: Report) -> tuple[str | None, Node | 
     node, flag = section.take("default"), section.take("required")
     required = flag_of(flag, section.field("required"), report) if flag else None
     if required and "default" in section:
-        section.contradict("required", "default", "a value that must be given needs no default")
+        section.contradict("required", "default", "a required parameter needs no default")
     if required is False and "default" not in section:
         reason = f"'{section.path}' is optional and has no default."
         report.error(flag, section.field("required"), reason, "Add 'default'.")

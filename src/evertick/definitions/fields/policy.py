@@ -1,4 +1,4 @@
-"""What a job wants done about missed, overlapping, late and failed runs: written fields to effective policy."""
+"""Which rules a job has for missed, overlapping, late and failed runs: from its fields to a `Policy`."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ CONTRADICTIONS: Final = (
     ("overlapPolicy", "overlap", _ACTIVE),
     ("overlapPolicy", "blockStrategy", _ACTIVE),
     ("overlap", "blockStrategy", _ACTIVE),
-    ("window", "schedule.window", "it is written in two places"),
-    ("enabled", "schedule.enabled", "it is written in two places"),
-    ("retryPolicy", "schedule.retryPolicy", "it is written in two places"),
+    ("window", "schedule.window", "it is set in two places"),
+    ("enabled", "schedule.enabled", "it is set in two places"),
+    ("retryPolicy", "schedule.retryPolicy", "it is set in two places"),
     ("maxRetries", "retryPolicy", "both say how often to retry"),
     ("maxRetries", "schedule.retryPolicy", "both say how often to retry"),
-    ("after", "schedule.after", "it is written in two places"),
-    ("condition", "schedule.condition", "it is written in two places"),
-    ("notify", "schedule.notify", "it is written in two places"),
+    ("after", "schedule.after", "it is set in two places"),
+    ("condition", "schedule.condition", "it is set in two places"),
+    ("notify", "schedule.notify", "it is set in two places"),
     ("command", "steps", "a job has one command, or steps"),
 )
 
@@ -87,7 +87,7 @@ def _key(job: Section, block: Section | None, name: str) -> ScalarNode | None:
 def read_policy(
     job: Section, block: Section | None, is_pipeline: bool, report: Report
 ) -> tuple[Policy, dict[str, str], dict[str, str]]:
-    """The effective policy, where each of its values came from, and the words it was written with.
+    """The policy of a job, where each value is set, and the words it was written with.
 
     The kind of file decides the defaults.
     """

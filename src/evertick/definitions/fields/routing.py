@@ -44,7 +44,7 @@ def read_routing(job: Section, policy: Policy, folder: str, report: Report) -> t
     says = [name for name in ("routing", *SELECTORS, "resources", "bundle") if name in job]
     if executor == LOCAL:
         for name in says:
-            job.contradict("executor", name, "this machine is the only one of its kind")
+            job.contradict("executor", name, "there is only one machine to choose")
     if "kubernetes" in job:
         return _on_the_cluster(job, executor, says, report)
     if executor == KUBERNETES:
@@ -86,7 +86,7 @@ def attended(routing: Routing, origins: dict[str, str], work: Work) -> tuple[Rou
     if routing.executor != KUBERNETES or not any(around.values()):
         return routing, origins
     named = " and ".join(name for name, is_there in around.items() if is_there)
-    return Routing(LOCAL), {"executor": f"because of {named}, which this machine carries out around its container"}
+    return Routing(LOCAL), {"executor": f"because of {named}, which this machine runs before and after its container"}
 
 
 def read_resources(node: Node, report: Report) -> Resources:

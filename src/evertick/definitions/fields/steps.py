@@ -207,7 +207,7 @@ def _read_repeat(section: Section, report: Report) -> Repeat | None:
 
 def _read_continue_on(section: Section, report: Report) -> ContinueOn:
     simple, node = section.take("continueOnFailure"), section.take("continueOn")
-    section.contradict("continueOnFailure", "continueOn", "both say which ends are passed over")
+    section.contradict("continueOnFailure", "continueOn", "both say after which results later steps run")
     goes_on = flag_of(simple, section.field("continueOnFailure"), report) if simple else None
     path = section.field("continueOn")
     fields = section_of(node, path, report, CONTINUE_ON, "continueOn: {failure: true}") if node else None
@@ -222,7 +222,7 @@ def _read_continue_on(section: Section, report: Report) -> ContinueOn:
     exits = [integer_of(item, fields.field("exitCodes"), report, 0, 255) for item in items]
     fields.finish(f"'{path}'")
     if flags["markSuccess"] and not (flags["failure"] or flags["skipped"] or exits):
-        reason = f"'{path}.markSuccess' has no effect: nothing is passed over."
+        reason = f"'{path}.markSuccess' has no effect without another field."
         report.warn(fields.key("markSuccess"), path, reason, "Add 'failure: true' or 'exitCodes'.")
     known = tuple(dict.fromkeys(code for code in exits if code is not None))
     return ContinueOn(flags["failure"], flags["skipped"], known, flags["markSuccess"])

@@ -100,7 +100,7 @@ def _read_pipeline(section: Section, is_pipeline: bool, has_steps: bool, report:
     if written and has_steps:
         key = section.key(written[0])
         reason = f"'{written[0]}' on line {key.line} contradicts the steps of this job: a pipeline has none."
-        report.error(key, written[0], reason, "Make two jobs of it.")
+        report.error(key, written[0], reason, "Split it into two jobs.")
     taken = {name: section.take(name) for name in PIPELINE}
     data = {name: plain_data(node) for name, node in taken.items() if node is not None}
     return Pipeline(data) if data else None

@@ -226,7 +226,7 @@ class _Workflow:
             elif isinstance(item, MapNode):
                 self._steps.append(DaguStep(item, self.note).read(name or f"step-{number}"))
             else:
-                self.note(item, "steps that stand beside each other in an inner list run one after another.")
+                self.note(item, "steps in an inner list run one after another.")
                 inner = [part for part in item.items if isinstance(part, MapNode)]
                 self._steps += [
                     DaguStep(part, self.note).read(f"step-{number}-{place}") for place, part in enumerate(inner, 1)

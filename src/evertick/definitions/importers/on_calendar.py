@@ -46,7 +46,7 @@ def from_on_calendar(text: str) -> CalendarTime:
     date = _DATE.fullmatch(words.pop(0)) if words and _DATE.fullmatch(words[0]) else None
     time = _TIME.fullmatch(words.pop(0)) if words and _TIME.fullmatch(words[0]) else None
     if words or not written:
-        raise ValueError(f"'{text}' is not a calendar expression that is known here")
+        raise ValueError(f"'{text}' is not a supported calendar expression")
     second, minute, hour = (_field(time[name] or "0") if time else "0" for name in ("second", "minute", "hour"))
     year, month, day = _read_date(date)
     if year != "*":
@@ -103,7 +103,7 @@ def _field(text: str) -> str:
     for part in text.split(","):
         found = _PART.fullmatch(part)
         if found is None:
-            raise ValueError(f"cron cannot say '{part}'")
+            raise ValueError(f"cron cannot express '{part}'")
         every, first, last, step = found.groups()
         parts.append((every or first + (f"-{last}" if last else "")) + (f"/{step}" if step else ""))
     return ",".join(parts)
@@ -115,7 +115,7 @@ def _join_days(weekdays: str, day: str) -> tuple[str, str]:
         return weekdays, day
     week = _FIRST_WEEKS.get(day)
     if week is None or "-" in weekdays:
-        raise ValueError("cron cannot ask for a weekday and a day of the month at once")
+        raise ValueError("cron cannot require a weekday and a day of the month at once")
     return ",".join(f"{name}#{week}" for name in weekdays.split(",")), "*"
 
 

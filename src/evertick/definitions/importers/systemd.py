@@ -95,7 +95,7 @@ def read_systemd_files(files: Mapping[str, str], *, timezone: str | None = None)
         if name.endswith(".timer"):
             drafts += _read_timer(name, unit, units, notes)
     if not any(name.endswith(".timer") for name in units):
-        notes.append(Note(None, "there is no timer here. Name a folder of unit files, or the output of systemctl cat."))
+        notes.append(Note(None, "no timer was found. Name a folder of unit files, or the output of systemctl cat."))
     return finish(drafts, notes, "", timezone)
 
 
@@ -144,7 +144,7 @@ def _read_timer(name: str, timer: _Unit, units: Mapping[str, _Unit], notes: list
     schedules = _read_schedules(timer, own)
     if not schedules:
         notes += own
-        notes.append(Note(None, f"'{stem}' is not converted: it has no time that can be.", timer.file))
+        notes.append(Note(None, f"'{stem}' is not converted: it has no time that can be converted.", timer.file))
         return
     fields: dict[str, Any] = {}
     description = timer.last("Description") or service.last("Description")
@@ -242,14 +242,12 @@ def _expanded(word: str, env: Mapping[str, str], place: Note, notes: list[Note])
             return "$"
         name = found[1] or found[2]
         if name not in env:
-            notes.append(
-                _note(place, f"'{found[0]}' is not put in: the unit does not set it. Use a shell line for it.")
-            )
+            notes.append(_note(place, f"'{found[0]}' is not expanded: the unit does not set it. Use a shell command."))
             return found[0]
         return env[name]
 
     for specifier in re.findall(r"%[^%]", word.replace("%%", "")):
-        notes.append(_note(place, f"the specifier '{specifier}' is not put in. Write its value."))
+        notes.append(_note(place, f"the specifier '{specifier}' is not expanded. Write its value."))
     return re.sub(r"\$\$|\$\{(\w+)\}|\$(\w+)", variable, word).replace("%%", "%")
 
 

@@ -151,7 +151,7 @@ def _work(data: dict[str, Any], fields: dict[str, Any], notes: list[Note], line:
         return
     handler = str(data.get("executorHandler") or kind)
     fields["enabled"] = False
-    fields["command"] = f"echo {shlex.quote(f'write here what {handler} did')} >&2; exit 1"
+    fields["command"] = f"echo {shlex.quote(f'replace this with what {handler} did')} >&2; exit 1"
     notes.append(
         Note(line, f"what it runs ('{handler}', {kind}) is code of its executor. It is disabled until you write it.")
     )
@@ -172,11 +172,11 @@ def _chained(drafts: list[Draft], ids: list[str], children: list[str]) -> list[D
             child = by_id.get(identity)
             if child is None or child is draft:
                 lost.setdefault(draft.name, []).append(
-                    Note(draft.line, f"its child '{identity}' is not another of these.")
+                    Note(draft.line, f"its child '{identity}' is not among the imported jobs.")
                 )
             elif "schedule" in child.fields:
                 # Beside a schedule 'after' holds an occurrence back; here it would have started one more.
-                text = f"its child '{child.name}', which has a schedule of its own and is started by that alone."
+                text = f"its child '{child.name}' starts by its own schedule only."
                 lost.setdefault(draft.name, []).append(Note(draft.line, text))
             else:
                 parents.setdefault(child.name, []).append(draft.name)

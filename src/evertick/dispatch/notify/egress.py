@@ -89,7 +89,7 @@ class EgressGuard:
             if host.lower() not in self.hosts and not self.may_reach(address):
                 raise Refused(
                     f"{masked(url)} leads to {address}, which is not a public address. "
-                    "If it is meant, add it to the targets that notifications may reach."
+                    "To allow it, add it to 'notifications.allowed'."
                 )
         return Target(parts, host, port, addresses)
 
@@ -164,9 +164,9 @@ def _parts(url: str) -> SplitResult:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise Refused(f"{masked(url)} is not an address. Write https://host/path.")
     if parts.username is not None or parts.password is not None:
-        raise Refused(f"{masked(url)} holds a user or a password. Send it as a header.")
+        raise Refused(f"{masked(url)} contains a user or a password. Send it as a header.")
     if not url.isascii() or any(character <= " " or character == "\x7f" for character in url):
-        raise Refused(f"{masked(url)} holds a character that an address cannot have. Write it as %20 or alike.")
+        raise Refused(f"{masked(url)} contains a character that is not allowed. Percent-encode it, for example %20.")
     return parts
 
 

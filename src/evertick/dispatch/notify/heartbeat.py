@@ -30,7 +30,9 @@ class Heartbeat:
         ping_once: Callable[[str], Outcome] | None = None,
     ) -> None:
         if every_seconds <= 0:
-            raise SettingsError(f"a heartbeat every {every_seconds} s is none. Write a positive number of seconds.")
+            raise SettingsError(
+                f"the interval of the heartbeat is {every_seconds} s. Write a positive number of seconds."
+            )
         guard = EgressGuard.allowing(settings.allowed_targets)
         self._url = url
         self._every = every_seconds

@@ -138,7 +138,7 @@ def _why_not(error: BaseException) -> str:
             "free its name with 'evertick fleet remove --force'."
         )
     if Refusal.CERTIFICATE in str(cause):
-        return "cannot join: its certificate is not for this name. Use the --name that it was made for."
+        return "cannot join: its certificate is not for this name. Use the --name that it was created for."
     if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
         return "cannot start: its address is in use. Stop the other program, or choose another --url."
     return f"cannot start: {' '.join(str(cause).split()) or type(cause).__name__}"

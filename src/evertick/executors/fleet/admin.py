@@ -66,8 +66,8 @@ def remove(settings: FleetSettings, name: str, *, by_force: bool) -> None:
             return
         member = view.member(name)
         if member.running and not by_force:
-            running = "1 attempt" if member.running == 1 else f"{member.running} attempts"
-            raise Conflict(f"{name} runs {running}. Drain it first, or use --force to end what runs.")
+            running = "1 active attempt" if member.running == 1 else f"{member.running} active attempts"
+            raise Conflict(f"{name} has {running}. Drain it first, or use --force to end them.")
         view.tell(name, protocol.encode(messages.LEAVE))
         await view.wait_until_gone(name, ANSWER_SECONDS)
         view.release(name)

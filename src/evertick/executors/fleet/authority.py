@@ -183,7 +183,7 @@ class Authority:
             left = [f"{one.role} {one.name}" for one in self.untrusting()]
             if left and not is_forced:
                 raise Conflict(
-                    f"{len(left)} would be locked out, because they do not trust the next authority yet: "
+                    f"machines that do not trust the next authority yet would be locked out ({len(left)}): "
                     f"{', '.join(left[:10])}. Wait a minute, revoke those that are gone, or use --force."
                 )
             write_private(self._keys / _FORMER_CA, self.signing)
@@ -238,7 +238,7 @@ class Authority:
                 sum((one.role, one.name) == (role, name) and one.is_good(change.at) for one in change.issued)
                 > RENEWED_MAX
             ):
-                raise Conflict("it was renewed too often within an hour.")
+                raise Conflict("the certificate was renewed too often within an hour.")
             return change.sign(csr, role, name, renews=True)
 
     def issue(

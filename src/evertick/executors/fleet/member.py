@@ -264,7 +264,7 @@ class MemberPlugin(WorkerPlugin):
                         protocol.encode(protocol.STOP, *attempt_id.key, attempt_id.attempt, "its member was removed")
                     )
                 self._keeper.send(protocol.encode(protocol.LEAVE))
-                self._worker.loop.add_callback(self._worker.close, reason="it was told to leave")
+                self._worker.loop.add_callback(self._worker.close, reason="it was asked to leave")
 
     def _pieces(self, attempt_id: AttemptId, offsets: dict[str, int], most: int) -> list[bytes]:
         """What the scheduler does not have of an attempt's logs."""

@@ -119,7 +119,7 @@ class Supervisor:
                 try:
                     pause, trouble = self._renew(), ""
                 except Exception as error:
-                    pause, trouble = RENEW_AGAIN_SECONDS, f"could not look after its certificate: {error}"
+                    pause, trouble = RENEW_AGAIN_SECONDS, f"could not renew its certificate: {error}"
                 look_at = time.monotonic() + pause
                 if trouble and trouble != told:
                     self._said(trouble)

@@ -37,7 +37,7 @@ def lock(folder: Path) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
-        raise Conflict(f"a fleet that uses '{folder}' is running already. Choose another --folder.") from None
+        raise Conflict(f"a fleet that uses '{folder}' is already running. Choose another --folder.") from None
     return fd
 
 

@@ -119,7 +119,7 @@ class Relay(SchedulerPlugin):
         peer = getattr(comm, "peer", None)
         if peer is not None and peer.role is not Role.SCHEDULER:
             log.warning("control.refused role=%s name=%s address=%s", peer.role, peer.name, comm.peer_address)
-            await comm.write({"refused": f"the certificate is that of the {peer.role} {peer.name}, not of a scheduler"})
+            await comm.write({"refused": f"the certificate belongs to the {peer.role} {peer.name}, not to a scheduler"})
             await comm.close()
             return Status.dont_reply
         if protocol != messages.PROTOCOL:

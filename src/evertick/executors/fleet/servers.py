@@ -159,7 +159,7 @@ class MemberWorker(_ClosedServer, Worker):
     async def plugin_add(self, plugin: Any, name: str | None = None, catch_errors: bool = True) -> Any:
         if isinstance(plugin, bytes):
             # Dask would unpickle it.
-            raise TypeError("a plugin that the hub has sent is not taken")
+            raise TypeError("rejected a plugin that the hub sent")
         return await super().plugin_add(plugin, name, catch_errors)
 
 

@@ -79,11 +79,11 @@ def check_url(url: str, certificates: Certificates | None) -> None:
         raise SettingsError(f"'{url}' is not the address of a fleet. Write tls://host:{PORT}.")
     if parts.scheme == "tls" and certificates is None:
         raise SettingsError(
-            f"'{url}' needs certificates. On the machine of the hub 'evertick fleet start' has made them; "
-            "elsewhere get some with 'evertick fleet certs request', and name their folder."
+            f"'{url}' needs certificates. 'evertick fleet start' creates them on the hub's machine; on another, "
+            "run 'evertick fleet certs request' and name the folder."
         )
     if parts.scheme == "tcp" and certificates is not None:
-        raise SettingsError(f"'{url}' does not use the certificates that were given. Write tls:// instead of tcp://.")
+        raise SettingsError(f"'{url}' is unencrypted and uses no certificates. Write tls:// instead of tcp://.")
     if parts.scheme == "tcp" and not is_loopback(parts.hostname or ""):
         raise SettingsError(
             f"'{url}' is not on this machine, and without certificates everyone could run programs there. "

@@ -55,7 +55,7 @@ class Rules:
         if peer is None:
             return "its certificate has no role in a fleet"
         if peer.role not in allowed:
-            return f"its certificate is that of the {peer.role} {peer.name}"
+            return f"its certificate belongs to the {peer.role} {peer.name}"
         return f"the certificate of {peer.name} was revoked" if self.is_revoked(peer) else ""
 
 

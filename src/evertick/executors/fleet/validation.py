@@ -68,7 +68,7 @@ def sub_run_wanted_of(words: Message) -> tuple[str, int, str, str, bool]:
     """The sub-run that a step requests."""
     step, number, job_id, params, waits = words
     if not isinstance(waits, bool):
-        raise ValueError("a step waits or does not")
+        raise ValueError("whether the step waits must be true or false")
     return text_of(step), _number(number, 1, NUMBER_MAX), text_of(job_id), params_of(params), waits
 
 
@@ -76,7 +76,7 @@ def params_of(text: Any) -> str:
     """Names and plain values as JSON, or empty."""
     found = parse_json(text_of(text, STEPS_MAX)) if text else {}
     if not isinstance(found, dict) or any(isinstance(value, dict | list) for value in found.values()):
-        raise ValueError("parameters are names with plain values")
+        raise ValueError("parameters must be names with plain values")
     return text_of(text, STEPS_MAX)
 
 
@@ -88,7 +88,7 @@ def sub_run_unwanted_of(words: Message) -> tuple[str, int, str]:
 def text_of(text: Any, longest: int = WORDS_MAX) -> str:
     # A store keeps UTF-8 only.
     if not isinstance(text, str) or len(text) > longest or "\0" in text:
-        raise ValueError("not a text, or too long a one")
+        raise ValueError("not a text, or too long")
     text.encode()
     return text
 
@@ -114,7 +114,7 @@ def heartbeat_of(plain: Mapping[str, Any]) -> Heartbeat:
         _number(amount, 0, NUMBER_MAX)
     text_of(card.version, 1_000), text_of(card.incarnation, 1_000)
     if not isinstance(card.is_leaving, bool) or not isinstance(card.answers_logs, bool):
-        raise ValueError("a member leaves or does not, and answers or does not")
+        raise ValueError("whether a member leaves and answers must be true or false")
     if not isinstance(card.is_open, bool) or not isinstance(card.cpu_percent, float | int):
         raise ValueError("a card must say whether the member is open, and how busy it is")
     return card

@@ -130,7 +130,7 @@ class StepRunner:
             if repeat.limit is not None and times >= repeat.limit:
                 if repeat.until is None:
                     return end
-                return end._replace(is_good=False, detail=f"its condition was not met after {times} times")
+                return end._replace(is_good=False, detail=f"its condition did not hold; repetitions: {times}")
             if end.pid:
                 scope.recorder.exited(end.pid)
             await scope.sleep(repeat.interval_us / SECOND)

@@ -93,7 +93,7 @@ class Supervisor:
     def _why_refused(self, launch: LaunchMessage, instance: str) -> str | None:
         newest, now = self._states.fence_of(launch.key), boottime_us()
         if launch.fence < newest:
-            return f"its fence {launch.fence} is older than {newest}, with which a newer owner launched it or asked"
+            return f"its fence {launch.fence} is older than {newest}, which a newer owner has used"
         if self._recorder.problem is not None:
             return f"the keeper cannot write its journal: {self._recorder.problem}"
         if self._is_leaving:

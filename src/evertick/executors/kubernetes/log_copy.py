@@ -83,7 +83,7 @@ class LogCopy:
                 self._known, data = self._known[common:], data[common:]
             else:
                 self._known = b""
-                self._writer.note("the cluster has dropped what followed here")
+                self._writer.note("the cluster dropped the rest of this log")
         if data:
             self._writer.write(data)
 

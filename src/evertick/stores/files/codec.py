@@ -132,7 +132,7 @@ def decode_write(document: dict[str, Json]) -> Write:
                 answers=parts.get("answers", {}),
                 claims=tuple(map(_claim, parts.get("claims", ()))),
             )
-    raise ValueError(f"a line of the journal says nothing known: {sorted(document)}")
+    raise ValueError(f"a line of the journal has no known key: {sorted(document)}")
 
 
 def encode_contents(contents: Contents) -> dict[str, Json]:

@@ -36,8 +36,8 @@ class Journal:
             with suppress(OSError):  # else before the next line
                 self._clear_leftovers()
             raise StoreUnavailable(
-                f"{self.path} cannot be written: {error.strerror}. Nothing was lost, and nothing is planned until "
-                "it can be. Free some space or repair the disk."
+                f"{self.path} cannot be written: {error.strerror}. Nothing is lost; planning pauses until "
+                "it can be written. Free some space or repair the disk."
             ) from error
         self._has_leftovers = False
         self.end += len(line)

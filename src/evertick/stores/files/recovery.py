@@ -24,7 +24,7 @@ from evertick.stores.memory import Contents
 SNAPSHOT, JOURNAL = "ledger.json", "ledger.jsonl"
 PREVIOUS = ".previous"
 UNREADABLE = ".unreadable-"
-LOOK = "Look at what was set aside, and delete it when it is no longer needed."
+LOOK = "Inspect the files that were set aside, and delete them when you no longer need them."
 
 
 class SavedLedger(NamedTuple):
@@ -89,8 +89,8 @@ def _outcome(found: Recovered, folder: Path) -> str:
         return f"Nothing in {folder} could be used: every job starts as new, without catch-up. {LOOK}"
     if found.is_lossy:
         return (
-            f"The ledger in {folder} is older than it was: it ends with write {found.sequence}, and occurrences "
-            f"that were decided after it may be decided again. {LOOK}"
+            f"The ledger in {folder} has lost its newest writes: it ends with write {found.sequence}, and later "
+            f"occurrences may be decided again. {LOOK}"
         )
     return f"The ledger in {folder} was rebuilt from its previous generation; nothing is missing. {LOOK}"
 

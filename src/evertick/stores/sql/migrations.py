@@ -147,8 +147,8 @@ def refuse_newer(found: Schema, place: str) -> None:
     """A database that serves newer versions only is not touched: this one may not know what its columns mean."""
     if found.is_too_new:
         raise SchemaTooNew(
-            f"{place} has schema version {found.version}, made by Evertick {found.made_by}, which serves versions from "
-            f"{found.serves} on; this is Evertick {version('evertick')}, which knows versions up to {newest()}. "
+            f"{place} has schema version {found.version}, written by Evertick {found.made_by}. Its readers must know "
+            f"version {found.serves}; this is Evertick {version('evertick')}, which knows versions up to {newest()}. "
             f"Install Evertick {found.made_by} or newer: pip install 'evertick>={found.made_by}'"
         )
 

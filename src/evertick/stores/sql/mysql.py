@@ -136,7 +136,7 @@ def _prepare(connection: pymysql.connections.Connection[Any]) -> None:
         if any(value not in _OFF for value in read_only):
             raise StoreUnavailable(
                 f"the {product} server {connection.host}:{connection.port} is read-only. "
-                "Point the store at the primary; decisions are never read from a copy."
+                "Point the store at the primary; Evertick never reads decisions from a replica."
             )
         # Literals compare as the columns do; a value that does not fit is an error, never cut.
         collation = "utf8mb4_nopad_bin" if product == "MariaDB" else "utf8mb4_0900_bin"

@@ -186,5 +186,5 @@ def _prepare(connection: psycopg.Connection) -> None:
         what = "a replica" if row[0] else "read-only"
         raise StoreUnavailable(
             f"the PostgreSQL server {connection.info.host}:{connection.info.port} is {what}. "
-            "Point the store at the primary; decisions are never read from a copy."
+            "Point the store at the primary; Evertick never reads decisions from a replica."
         )

@@ -79,12 +79,12 @@ def way_out(path: Path, reason: str) -> str:
     if known:
         made_at, newest = known[-1]
         return (
-            f"{said}\nRestore the newest backup, made at {to_text(made_at)}, while no Evertick runs:\n"
+            f"{said}\nRestore the newest backup, made at {to_text(made_at)}, while no scheduler is running:\n"
             f"    {aside}; cp -p {shlex.quote(str(newest))} {here}\n"
-            "Each job's catch-up rule then decides again what was due since."
+            "Each job's catch-up rule then decides about everything that was due since."
         )
     return (
-        f"{said}\nThere is no backup in {folder_of(path)}. Save what can be read, while no Evertick runs:\n"
+        f"{said}\nThere is no backup in {folder_of(path)}. Save what can be read, while no scheduler is running:\n"
         f"    {aside}; sqlite3 {here}.damaged .recover | sqlite3 {here}\n"
         "To start with an empty ledger instead, run only the first part of that line."
     )

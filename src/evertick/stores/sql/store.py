@@ -135,8 +135,8 @@ class SqlStore(ABC):
         with self._naming_errors(), self._migration_lock() as connection:
             if migrations.is_breaking(found.version) and (alive := self._live_nodes(connection)):
                 raise StoreError(
-                    f"{self.place} has schema version {found.version}, and what Evertick needs now cannot be shared "
-                    f"with the nodes that use it: {', '.join(alive)}. Stop them all, then start this one."
+                    f"{self.place} has schema version {found.version} and needs a migration that its running nodes "
+                    f"cannot use: {', '.join(alive)}. Stop all of them, then start this one."
                 )
             return migrations.upgrade(connection, self.place)
 
