@@ -245,7 +245,7 @@ def reveal(value: Value, environ: Mapping[str, str], what: str) -> str:
                 found = file.read(SECRET_MAX).decode()
     except (KeyError, OSError, ValueError):
         place = f"the variable {value.name}" if value.source == "env" else f"the file '{value.name}'"
-        raise SettingsError(f"{what} is kept in {place}, which does not exist. Set it, or change the setting.") from None
+        raise SettingsError(f"{what} is in {place}, which does not exist. Set it, or change the setting.") from None
     if not found.strip():
-        raise SettingsError(f"{what} is kept in {value.source}:{value.name}, which is empty. Set it.")
+        raise SettingsError(f"{what} is in {value.source}:{value.name}, which is empty. Set it.")
     return found.strip()
