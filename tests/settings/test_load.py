@@ -199,7 +199,7 @@ class TestSecrets:
 
     @pytest.mark.parametrize("source", ["env:NOWHERE", "file:/nowhere/at/all", "file:/dev/null"])
     def test_one_that_is_not_there_is_told_by_its_place(self, written, source):
-        assert "'store' is kept in" in complaints(written, f"store = '{source}'")[0]
+        assert "'store' is in" in complaints(written, f"store = '{source}'")[0]
 
     @pytest.mark.parametrize(
         ("url", "shown"),
