@@ -14,6 +14,7 @@ from evertick.model.job import Job
 from evertick.model.ledger import Batch, JobRecord, ScheduleLine
 from evertick.model.schedule import CronSpec, specs_to_text
 from evertick.stores import open_store
+from evertick.stores.sql.sqlite import SqliteStore
 
 STATES = ("succeeded",) * 93 + ("failed",) * 4 + ("skipped",) * 3
 LOST = 5
@@ -86,4 +87,8 @@ def make_ledger(path: Path, folder: Folder, runs: int, now: Instant) -> str:
     with connection:
         connection.executemany(f"INSERT OR IGNORE INTO evertick_runs ({', '.join(columns)}) VALUES ({marks})", lines())
     connection.close()
+    store = open_store(url)
+    assert isinstance(store, SqliteStore)
+    store.recount()
+    store.close()
     return url

@@ -32,6 +32,7 @@ from evertick.model.ledger import (
     RequestKind,
     ScheduleLine,
     Snapshot,
+    WrongCount,
 )
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, LedgerRow, RunKey
@@ -57,6 +58,7 @@ __all__ = [
     "Snapshot",
     "Store",
     "Tally",
+    "WrongCount",
 ]
 
 
@@ -175,6 +177,19 @@ class LedgerReader(Protocol):
         The window is `since` up to `until`, which must be given. A line is in the cell of its `scheduled_for`, so a
         gap that began before the window is in none.
         """
+        ...
+
+    def outcomes(self, bounds: Sequence[Instant], job_id: str | None = None) -> Sequence[Tally]:
+        """How many lines there are between consecutive bounds, by kind: cell 0 begins at the first bound.
+
+        As `tally` counts them, without the times that runs took. Of all jobs it comes from the counts that are kept by
+        hour, so that it takes as long for many runs as for few, and no hour may have two bounds inside it. Of one job
+        it is counted from its lines.
+        """
+        ...
+
+    def wrong_counts(self) -> Sequence[WrongCount]:
+        """Compare the counts that are kept by hour with the lines; reads all of the ledger."""
         ...
 
     def counters(self) -> Mapping[str, int]:

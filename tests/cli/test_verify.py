@@ -115,6 +115,7 @@ def test_a_sound_ledger_is_told_in_counts_and_ends_with_0(url):
         "gaps with a wrong count": "0",
         "not in any schedule": "0",
         "stuck": "0",
+        "wrong counts by hour": "0",
     }
 
 
@@ -155,6 +156,22 @@ def test_a_gap_that_counts_wrong_and_a_line_of_no_schedule_are_found(sqlite_url)
     execute(sqlite_url, "UPDATE evertick_runs SET scheduled_for = ? WHERE scheduled_for = ?", at(6) + 1, at(6))
     data = json.loads(run("--store", sqlite_url, "-o", "json").stdout)
     assert (data["miscounted"], data["strays"], data["lost"]) == (1, 1, 1)
+
+
+def test_a_wrong_count_is_found_and_the_command_that_mends_it_is_named(sqlite_url):
+    write(sqlite_url, entry(1), entry(2, state=SKIPPED, reason=SkipReason.OVERLAP), watermark=2)
+    assert execute(sqlite_url, "UPDATE evertick_hour_counts SET occurrences = 7") == 1
+    result = run("--store", sqlite_url)
+    assert result.exit_code == 1
+    assert (
+        "wrong count: 2026-03-02T09:00:00Z: the counts of this hour say 1 entries with 7 occurrences skipped (overlap) "
+        "by scheduler, the ledger has 1 with 1"
+    ) in result.stdout
+    assert "Run `evertick db recount`" in result.stderr
+    done = CliRunner().invoke(evertick, ["db", "recount", "--store", sqlite_url])
+    assert done.exit_code == 0
+    assert "corrected 1 count." in done.stdout
+    assert run("--store", sqlite_url).exit_code == 0
 
 
 def test_many_findings_are_shortened_for_people_and_whole_for_programs(sqlite_url):

@@ -173,7 +173,7 @@ def test_optional_enums_and_mappings_decode_to_their_types():
         SkipReason.MISSED
         in from_data(
             system.Verification,
-            to_data(system.Verification(True, 1, 1, {SkipReason.MISSED: 1}, 0, 0, 0, 0, 0, 0, ())),
+            to_data(system.Verification(True, 1, 1, {SkipReason.MISSED: 1}, 0, 0, 0, 0, 0, 0, 0, ())),
         ).skips
     )
 

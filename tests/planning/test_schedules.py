@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evertick.errors import CronError, DurationError
-from evertick.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, from_datetime
+from evertick.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, from_datetime, from_text
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
 from evertick.planning import schedules as engine_room
 from evertick.planning.cron import Cron
@@ -19,6 +19,7 @@ from evertick.planning.schedules import (
     Every,
     compile_all,
     compile_schedule,
+    count_days,
     count_of,
     first_of,
     newest,
@@ -243,3 +244,19 @@ def test_a_year_of_cron_seconds_is_counted_and_its_newest_found():
 
 def test_the_newest_stop_at_the_start_of_the_window():
     assert newest(compile_all([HOURLY]), NINE, NINE + 2 * HOUR, 10) == [NINE + HOUR, NINE + 2 * HOUR]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe"])
+@pytest.mark.parametrize(
+    "text", ["*/7 * * * *", "30 2 * * *", "0 9 * * 1-5", "15 0 31 * *", "0 0 29 2 *", "10 */5 1,15 * *"]
+)
+def test_days_counted_together_are_what_they_are_one_by_one(text, zone):
+    schedules = compile_all([CronSpec(text, zone)])
+    # Both changes of the clock are on the way, and midnights of other zones.
+    for start in (
+        from_text("2026-03-01T00:00:00Z"),
+        from_text("2026-10-01T22:30:00Z"),
+        from_text("2028-02-20T18:15:00Z"),
+    ):
+        one_by_one = [count_of(schedules, at - 1, at + DAY - 1) for at in range(start, start + 60 * DAY, DAY)]
+        assert count_days(schedules, start, 60) == one_by_one

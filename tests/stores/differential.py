@@ -24,7 +24,7 @@ from evertick.model.lifecycle import (
 from evertick.model.run import Change, Entry, RunKey
 from evertick.store import Batch, JobRecord, RunFilter, ScheduleLine, Store
 from evertick.stores.memory import MemoryStore
-from tests.stores.building import DAY, EVERYTHING, MINUTE, NINE, SECOND, asked, gap, lease_of, planned
+from tests.stores.building import DAY, EVERYTHING, HOUR, MINUTE, NINE, SECOND, asked, gap, lease_of, planned
 
 JOBS = ["a", "B", "ç", "report", "it's", "日"]
 NODES = ["node-1", "node-2"]
@@ -85,6 +85,8 @@ def state_of(store: Store, bounds: dict[str, int]) -> dict[str, object]:
         "schedules": sorted(clipped(store.schedules(), bounds)),
         "requests": sorted(store.requests(REQUESTS)),
         "claimed": list(store.claim(BUCKETS[:2], 5)),
+        "outcomes": list(store.outcomes([NINE, NINE + HOUR, NINE + DAY])),
+        "wrong counts": list(store.wrong_counts()),
         "counters": {name: n for name, n in store.counters().items() if n and name != "ended.skipped"},
     }
 

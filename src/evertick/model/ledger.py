@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from evertick.model.instant import Instant
+from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 
 
@@ -233,6 +234,25 @@ class Lease(NamedTuple):
         """By its holder; what a keeper was told about runs is kept to."""
         is_kept = self.name.startswith(RUNS_PREFIX)
         return self._replace(expires_at=max(until, self.expires_at) if is_kept else until)
+
+
+class HourCount(NamedTuple):
+    """How many entries of one kind ended that were due in an hour, and how many occurrences they speak of."""
+
+    entries: int
+    occurrences: int
+
+
+class WrongCount(NamedTuple):
+    """A count that the ledger keeps, and what its entries say instead."""
+
+    hour: Instant
+    """Its start."""
+    state: RunState
+    trigger: Trigger
+    reason: SkipReason | None
+    kept: HourCount
+    found: HourCount
 
 
 @dataclass(frozen=True, slots=True)

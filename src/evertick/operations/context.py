@@ -27,7 +27,7 @@ from evertick.operations.run_reference import find_referenced
 from evertick.operations.scheduler_report import SchedulerReport, read_report
 from evertick.operations.submission import find_record, is_known, live_nodes, no_such_job
 from evertick.operations.time_text import read_moment
-from evertick.store import Store, Tally
+from evertick.store import Store
 
 CHANGED_US = 100 * MILLISECOND
 """How old a view of all jobs may be once something has changed."""
@@ -148,8 +148,6 @@ class Context:
         self.breathe = breathe
         self._lock = threading.Lock()
         self._kept: tuple[Instant, View] | None = None
-        self.kept_days: dict[Instant, tuple[Instant, list[Tally]]] = {}
-        """The counts of past days by their start, and until when they are used."""
         self.kept_error_lines: dict[str, str] = {}
         """The lines that name the errors of failed runs, by run and attempt."""
         self._has_changed = False

@@ -81,29 +81,30 @@ def statuses_of(
     text, jobs, records = search.casefold(), view.jobs, view.records
 
     def choose() -> Mapping[str, JobStatus]:
+        found = view.kept("statuses", lambda: _judge_all(context, view))
+        if with_gone and not text and not tags:
+            return found
+        if not text and not tags:
+            gone = {job_id for job_id, record in records.items() if record.retired_at is not None} - jobs.keys()
+            return {job_id: status for job_id, status in found.items() if job_id not in gone} if gone else found
         return {
             job_id: status
-            for job_id, status in view.kept("statuses", lambda: _judge_all(context, view)).items()
+            for job_id, status in found.items()
             if (with_gone or job_id in jobs or records[job_id].retired_at is None)
-            and ((not text and not tags) or _is_match(job_id, jobs.get(job_id), text, tags))
+            and _is_match(job_id, jobs.get(job_id), text, tags)
         }
 
     return view.kept(("statuses", text, frozenset(tags), with_gone), choose)
 
 
 def _judge_all(context: Context, view: View) -> Mapping[str, JobStatus]:
-    now, ids = context.now(), sorted({*view.jobs, *view.records})
+    now, jobs, records = context.now(), view.jobs, view.records
+    # Nearly always all jobs are defined: their ids are in order, and need no set.
+    ids = sorted(jobs if records.keys() <= jobs.keys() else {*jobs, *records})
     running = {row.key.job_id for row in view.snapshot.open_runs if is_running(row)}
     specs = context.all_specs(ids)
     return {
-        job_id: judge(
-            job_id,
-            view.jobs.get(job_id),
-            view.records.get(job_id),
-            specs[job_id],
-            has_running=job_id in running,
-            now=now,
-        )
+        job_id: judge(jobs.get(job_id), records.get(job_id), specs[job_id], has_running=job_id in running, now=now)
         for job_id in ids
     }
 
@@ -123,7 +124,7 @@ def job(context: Context, job_id: str) -> JobDetail:
             job_id,
             job,
             record,
-            status=judge(job_id, job, record, specs, has_running=any(map(is_running, active)), now=now),
+            status=judge(job, record, specs, has_running=any(map(is_running, active)), now=now),
             specs=specs,
             watermark=watermark_of(record, snapshot.floors),
             active=len(active),

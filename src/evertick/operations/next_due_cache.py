@@ -38,6 +38,10 @@ class NextDueCache:
         """The first occurrence after now; None where there is none, or where the schedule cannot be read."""
         return self._place(job_id, specs, now, action).next_at if specs else None
 
+    def engines_of(self, job_id: str, specs: Specs, now: Instant) -> tuple[Schedule, ...]:
+        """The compiled schedules of a job; none where they cannot be read."""
+        return self._place(job_id, specs, now, "start").engines
+
     def walk(
         self,
         jobs: Iterable[tuple[str, Action, Specs]],
@@ -52,8 +56,11 @@ class NextDueCache:
         Whoever wants at most so many says so: the first so many lie with as many jobs, those that are due first.
         """
         heap: list[tuple[Instant, str, Action, tuple[Schedule, ...]]] = []
+        places = self._places
         for job_id, action, specs in jobs:
-            place = self._place(job_id, specs, now, action)
+            place = places.get((job_id, action))
+            if place is None or place.specs is not specs or not place.asked_at <= now < (place.next_at or 0):
+                place = self._place(job_id, specs, now, action)
             if place.next_at is not None:
                 heap.append((place.next_at, job_id, action, place.engines))
         if most is not None and most < len(heap):

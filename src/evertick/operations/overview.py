@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from importlib.metadata import version
+from itertools import islice
 
 from evertick.model.instant import DAY, HOUR, Instant, to_datetime
 from evertick.model.lifecycle import ACTIVE, ENDED, SKIPPED, WAITING, JobStatus, RunState, Trigger
+from evertick.model.run import LedgerRow
 from evertick.operations.codec import refreshed
 from evertick.operations.context import Context, View
 from evertick.operations.definition_results import problems_of
@@ -21,8 +23,9 @@ from evertick.operations.time_queries import upcoming
 from evertick.store import RunFilter, Tally
 
 SHOWN = 20
-LOOKED_AT = 500
-LATENESS_OF = 500
+LOOKED_AT, PAGE = 500, 50
+"""Of the runs that failed or were skipped at most so many are read, and no more than it takes to show enough jobs."""
+LATENESS_OF = 200
 """How many of the last runs the lateness is computed from, where no scheduler reports it."""
 
 
@@ -44,7 +47,7 @@ def _look_over(context: Context, view: View) -> Overview:
     now = context.now()
     since = (now - DAY) // HOUR * HOUR
     statuses = Counter(statuses_of(context, view).values())
-    tallies = context.store.tally(RunFilter(since=since, until=now + 1), HOUR)
+    tallies = context.store.outcomes([*range(since, now + 1, HOUR), now + 1])
     active = [row for row in view.snapshot.open_runs if is_running(row)]
     # A run that was launched and that its executor has not started yet waits too.
     waiting = [row for row in view.snapshot.open_runs if row.state in (WAITING, *ACTIVE) and not is_running(row)]
@@ -77,10 +80,18 @@ def _latest(
         return ()
     # Only the hours that have any: among many runs, a few of one state would be looked for in the whole day.
     where = RunFilter(states=states, since=since + min(hours) * HOUR, until=since + (max(hours) + 1) * HOUR)
-    rows = context.store.query(where, limit=LOOKED_AT).rows
     # The newest of each job: a job that fails every minute would leave no room for others.
-    newest = {row.key.job_id: row for row in reversed(rows) if row.key.scheduled_for <= now}
-    return context.runs(sorted(newest.values(), key=lambda row: -row.key.scheduled_for)[:SHOWN])
+    newest: dict[str, LedgerRow] = {}
+    after = None
+    for _ in range(LOOKED_AT // PAGE):
+        page = context.store.query(where, after, PAGE)
+        for row in page.rows:
+            if row.key.scheduled_for <= now:
+                newest.setdefault(row.key.job_id, row)
+        after = page.after
+        if after is None or len(newest) >= SHOWN:
+            break
+    return context.runs(islice(newest.values(), SHOWN))
 
 
 def _lateness(context: Context, since: Instant, now: Instant) -> Percentiles:

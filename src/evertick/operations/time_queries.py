@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from itertools import islice, pairwise, takewhile
+from itertools import groupby, islice, pairwise, takewhile
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -18,7 +18,7 @@ from evertick.operations.context import Context, View, bounded
 from evertick.operations.figures import outcome_counts, skip_counts
 from evertick.operations.jobs import name_of, watermark_of, zone_of
 from evertick.operations.load_forecast import count_starts
-from evertick.operations.next_due_cache import Action, Due
+from evertick.operations.next_due_cache import Action, Due, NextDueCache
 from evertick.operations.preview import why_held
 from evertick.operations.protocol import Moment
 from evertick.operations.results.schedule import (
@@ -39,9 +39,9 @@ from evertick.operations.submission import no_such_job
 from evertick.operations.time_text import local_text, offset_text
 from evertick.planning.cron import Cron
 from evertick.planning.cron_grammar import ALIASES
-from evertick.planning.schedules import CronSchedule, compile_all, compile_schedule, count_of
+from evertick.planning.schedules import CronSchedule, Schedule, compile_all, compile_schedule, count_days, count_of
 from evertick.planning.zones import find_zone
-from evertick.store import RunFilter, Tally
+from evertick.store import Tally
 
 FIRES_MAX = 10_000
 DAYS_MAX = 400
@@ -49,10 +49,7 @@ LOAD_US = 7 * DAY
 AHEAD_MAX = 60_000
 """Schedules times days that are counted for the coming days of all jobs: about a second of work."""
 YEAR_US = 366 * DAY
-SETTLED_US = 2 * DAY
-"""The counts of a day that ended this long ago hardly change."""
 REMEMBERED_US = 10 * MINUTE
-DAYS_KEPT = 5_000
 FIELDS = ("second", "minute", "hour", "day_of_month", "month", "day_of_week")
 
 
@@ -174,7 +171,7 @@ def calendar(
             f"the period from {first} to {last} is not valid.", hint=f"Write up to {DAYS_MAX} days, in order."
         )
     days = _days(first, last, name)
-    found, ahead = _tallies(context, job_id, days, now), _ahead(context, job_id, days, now)
+    found, ahead = _tallies(context, job_id, days), _ahead(context, job_id, days, now)
     return Calendar(
         job=job_id,
         timezone=name,
@@ -209,14 +206,14 @@ def _fires(
         (job.id, action, specs)
         for job in _chosen(context, job_ids, jobs)
         if with_held or why_held(job, records.get(job.id))[0] is None
-        for action, specs in _specs_of(job).items()
-        if specs and action in actions
+        for action, specs in _specs_of(job)
+        if action in actions
     ]
     walk = context.next_due.walk(streams, context.now(), most, is_once=once)
     for due in takewhile(lambda one: end is None or one.at <= end, walk):
         job = jobs[due.job_id]
         reason, detail = why_held(job, records.get(job.id))
-        yield _Fire(due, job, zone_of(job, _specs_of(job)[due.action]), reason, detail)
+        yield _Fire(due, job, zone_of(job, dict(_specs_of(job))[due.action]), reason, detail)
 
 
 def _fire(context: Context, fire: _Fire) -> Fire:
@@ -249,44 +246,11 @@ def _chosen(context: Context, job_ids: str | Collection[str] | None, jobs: Mappi
     return [jobs[job_id] for job_id in job_ids]
 
 
-def _tallies(context: Context, job_id: str | None, days: Sequence[_DayBounds], now: Instant) -> list[list[Tally]]:
-    """Per day; consecutive days of one length are counted together.
-
-    Over all jobs, past days are counted once and remembered for a while: a year of a busy ledger takes a second to
-    count, and hardly ever changes.
-    """
-    kept = context.kept_days if job_id is None and context.keep_us else {}
-    found: list[list[Tally] | None] = [
-        known[1] if (known := kept.get(day.start)) is not None and now < known[0] else None for day in days
-    ]
-    begin = 0
-    while begin < len(days):
-        if found[begin] is not None:
-            begin += 1
-            continue
-        width = days[begin].end - days[begin].start
-        stop = begin + 1
-        while stop < len(days) and found[stop] is None and days[stop].end - days[stop].start == width:
-            stop += 1
-        for number, tallies in enumerate(_count(context, job_id, days[begin:stop], width, now), begin):
-            found[number] = tallies
-            if days[number].end < now - SETTLED_US:
-                kept[days[number].start] = (now + REMEMBERED_US, tallies)
-        begin = stop
-    while len(kept) > DAYS_KEPT:
-        kept.pop(next(iter(kept)))
-    return [tallies or [] for tallies in found]
-
-
-def _count(
-    context: Context, job_id: str | None, days: Sequence[_DayBounds], width: int, now: Instant
-) -> list[list[Tally]]:
+def _tallies(context: Context, job_id: str | None, days: Sequence[_DayBounds]) -> list[list[Tally]]:
+    """Per day."""
     found: list[list[Tally]] = [[] for _ in days]
-    since, until = days[0].start, min(days[-1].end, now + HOUR)
-    if since < until:
-        where = RunFilter(job_ids=() if job_id is None else [job_id], since=since, until=until)
-        for tally in context.store.tally(where, width):
-            found[tally.cell].append(tally)
+    for tally in context.store.outcomes([*(day.start for day in days), days[-1].end], job_id):
+        found[tally.cell].append(tally)
     return found
 
 
@@ -295,7 +259,7 @@ def _ahead(context: Context, job_id: str | None, days: Sequence[_DayBounds], now
     if job_id is None:
         coming = [day for day in days if day.end > now]
         view, kept_for = context.view(), (days[0].start, days[-1].end, now // REMEMBERED_US)
-        counted = view.kept(("ahead", *kept_for), lambda: _ahead_of_all(view, coming, now))
+        counted = view.kept(("ahead", *kept_for), lambda: _ahead_of_all(context.next_due, view, coming, now))
         return [*([0] * (len(days) - len(coming))), *counted]
     record = context.require(job_id)
     if why_held(context.jobs.get(job_id), record)[0] is not None:
@@ -305,24 +269,50 @@ def _ahead(context: Context, job_id: str | None, days: Sequence[_DayBounds], now
     return [count_of(schedules, max(day.start - 1, planned), day.end - 1) for day in days]
 
 
-def _ahead_of_all(view: View, days: Sequence[_DayBounds], now: Instant) -> list[int | None]:
+def _ahead_of_all(engines: NextDueCache, view: View, days: Sequence[_DayBounds], now: Instant) -> list[int | None]:
     """Jobs with the same schedules are counted once; where even that is too much, only the first days are."""
     shared = Counter(
-        compile_all(job.schedules)
+        engines.engines_of(job.id, job.schedules, now)
         for job in view.jobs.values()
         if job.schedules and why_held(job, view.records.get(job.id))[0] is None
     )
     counted = days[: max(AHEAD_MAX // max(len(shared), 1), 1)]
     planned = max([now, *view.snapshot.floors.values()])
-    found: list[int | None] = [
-        sum(count_of(one, max(day.start - 1, planned), day.end - 1) * jobs for one, jobs in shared.items())
-        for day in counted
-    ]
-    return found + [None] * (len(days) - len(counted))
+    found = [0] * len(counted)
+    for group in _groups(counted, planned):
+        for one, jobs in shared.items():
+            for number, count in enumerate(_count_group(one, counted, group, planned), group.start):
+                found[number] += count * jobs
+    return [*found, *[None] * (len(days) - len(counted))]
 
 
-def _specs_of(job: Job) -> dict[Action, tuple[ScheduleSpec, ...]]:
-    return {"start": job.schedules, "stop": job.stops, "restart": job.restarts}
+def _groups(days: Sequence[_DayBounds], planned: Instant) -> Iterator[range]:
+    """The days that may be counted together: those of 24 hours of which nothing is planned yet, and others alone."""
+    is_plain = [day.start > planned and day.end - day.start == DAY for day in days]
+    for plain, numbers in groupby(range(len(days)), is_plain.__getitem__):
+        some = list(numbers)
+        yield from [range(some[0], some[-1] + 1)] if plain else [range(number, number + 1) for number in some]
+
+
+def _count_group(
+    schedules: Sequence[Schedule], days: Sequence[_DayBounds], group: range, planned: Instant
+) -> Sequence[int]:
+    first = days[group.start]
+    if len(group) > 1:
+        return count_days(schedules, first.start, len(group))
+    return [count_of(schedules, max(first.start - 1, planned), first.end - 1)]
+
+
+def _specs_of(job: Job) -> Sequence[tuple[Action, tuple[ScheduleSpec, ...]]]:
+    """The schedules of a job, by what they do."""
+    if not (job.stops or job.restarts):
+        return [("start", job.schedules)] if job.schedules else ()
+    found: list[tuple[Action, tuple[ScheduleSpec, ...]]] = [("start", job.schedules)] if job.schedules else []
+    if job.stops:
+        found.append(("stop", job.stops))
+    if job.restarts:
+        found.append(("restart", job.restarts))
+    return found
 
 
 def _check_zone(name: str) -> None:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from evertick.errors import Conflict
-from evertick.model.instant import Instant
+from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
 from evertick.model.run import LedgerRow
 from evertick.operations.context import Context
 from evertick.operations.results.system import Finding, Verification
 from evertick.planning.stuck import stuck_entries
 from evertick.planning.verify import Report, verify_ledger
-from evertick.store import RunFilter, Store
+from evertick.store import RunFilter, Store, WrongCount
 
 PAGE = 10_000
 _verifying = threading.Lock()
@@ -52,6 +52,7 @@ def result_of(report: Report) -> Verification:
         Finding("stuck", key.job_id, f"stuck: {key.run_id}: it is overdue, waits for nothing, and does not move")
         for key in report.stuck
     ]
+    found += [Finding("wrong-count", "", f"wrong count: {_count_text(one)}") for one in report.wrong_counts]
     return Verification(
         is_sound=report.is_sound,
         occurrences=report.occurrences,
@@ -63,15 +64,26 @@ def result_of(report: Report) -> Verification:
         miscounted=len(report.miscounted),
         strays=len(report.strays),
         stuck=len(report.stuck),
+        wrong_counts=len(report.wrong_counts),
         findings=tuple(found),
     )
 
 
+def _count_text(wrong: WrongCount) -> str:
+    kind = f"{wrong.state} ({wrong.reason})" if wrong.reason else str(wrong.state)
+    return (
+        f"{to_text(wrong.hour)}: the counts of this hour say {wrong.kept.entries:,} entries with "
+        f"{wrong.kept.occurrences:,} occurrences {kind} by {wrong.trigger}, the ledger has "
+        f"{wrong.found.entries:,} with {wrong.found.occurrences:,}"
+    )
+
+
 def verify_store(store: Store, definitions: Mapping[str, Job] = _NONE, now: Instant | None = None) -> Report:
-    """Prove from the ledger that no occurrence was lost and none decided twice; given the time, that none is stuck."""
+    """Prove from the ledger that no occurrence was lost, decided twice or miscounted; given the time, none is stuck."""
     snapshot = store.load()
     rows = list(every_line(store, RunFilter(occurrences_only=True, oldest_first=True)))
     report = verify_ledger(store.schedules(), snapshot.jobs, snapshot.floors, rows)
+    report = replace(report, wrong_counts=tuple(store.wrong_counts()))
     if now is None:
         return report
     return replace(report, stuck=stuck_entries(snapshot.open_runs, snapshot.jobs, snapshot.floors, definitions, now))

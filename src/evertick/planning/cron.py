@@ -20,7 +20,7 @@ from evertick.planning.cron_grammar import Expression, read_expression
 from evertick.planning.cron_notes import DstNote, notes_between
 from evertick.planning.cron_pattern import Pattern, pattern_of
 from evertick.planning.cron_text import describe_expression
-from evertick.planning.zones import Reading, Stretch, find_zone, read_zone
+from evertick.planning.zones import DAY, Reading, Stretch, find_zone, read_zone
 
 __all__ = ["Cron", "DstNote"]
 
@@ -176,6 +176,16 @@ class Cron:
             total += self._pattern.count(low + stretch.offset, high + stretch.offset)
             total += self._is_owed(stretch, start)
         return total
+
+    def count_days(self, start: int, days: int) -> list[int]:
+        """How many fires there are in each of consecutive stretches of 24 hours, the first of which begins at `start`.
+
+        Where no clock changes on the way, the times of day are looked at once for all of them.
+        """
+        met = self._stretches(start - 1, start + days * DAY - 1)
+        if len(met) == 1 and not self._is_owed(met[0][1], start - 1):
+            return self._pattern.count_days(start + met[0][1].offset, days)
+        return [self.count_between(at - 1, at + DAY - 1) for at in range(start, start + days * DAY, DAY)]
 
     def _search_forward(self, after: int) -> int | None:
         """Go from stretch to stretch until one contains the next match of its local time."""

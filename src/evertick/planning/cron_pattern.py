@@ -12,6 +12,7 @@ from calendar import isleap
 from collections.abc import Iterator
 from datetime import date
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from evertick.planning.zones import DAY
@@ -180,6 +181,14 @@ class Pattern:
         if self._has_day(last):
             total += self._count_times(high - last * DAY)
         return total
+
+    def count_days(self, low: int, days: int) -> list[int]:
+        """How many matches there are in each of consecutive stretches of 24 hours, the first from `low` on."""
+        first = low // DAY
+        before = self._count_times(low - first * DAY)
+        behind = self.per_day - before
+        has_days = [self._has_day(day) for day in range(first, first + days + 1)]
+        return [behind * has_day + before * has_next for has_day, has_next in pairwise(has_days)]
 
     def collect(self, low: int, high: int, offset: int) -> list[int]:
         """The matches from `low` up to `high`, each less `offset`."""

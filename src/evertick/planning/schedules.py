@@ -226,6 +226,13 @@ def count_of(schedules: Sequence[Schedule], start: Instant, end: Instant) -> int
     return total
 
 
+def count_days(schedules: Sequence[Schedule], start: Instant, days: int) -> list[int]:
+    """How many instants have an occurrence in each of consecutive stretches of 24 hours, the first from `start` on."""
+    if len(schedules) == 1 and isinstance(schedules[0], CronSchedule) and start % SECOND == 0:
+        return schedules[0].cron.count_days(start // SECOND, days)
+    return [count_of(schedules, at - 1, at + DAY - 1) for at in range(start, start + days * DAY, DAY)]
+
+
 def _count_multiples(periods: Sequence[int], start: Instant, end: Instant) -> int:
     """How many instants are a multiple of any period, by inclusion and exclusion."""
     return sum(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
-from evertick.model.ledger import JobRecord, ScheduleLine
+from evertick.model.ledger import JobRecord, ScheduleLine, WrongCount
 from evertick.model.lifecycle import SKIPPED
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_from_text
@@ -66,11 +66,14 @@ class Report:
     """Runs for an instant that no known schedule of the job has."""
     stuck: tuple[RunKey, ...] = ()
     """Open entries that are overdue, wait for nothing that can be named, and do not move."""
+    wrong_counts: tuple[WrongCount, ...] = ()
+    """Counts by hour that differ from the entries."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing was lost, nothing decided twice, and nothing forgotten on its way."""
-        return not (self.lost or self.duplicates or self.miscounted or self.strays or self.stuck)
+        """Whether nothing was lost, nothing decided twice, nothing forgotten on its way, and all counted right."""
+        decided = self.lost or self.duplicates or self.miscounted or self.strays
+        return not (decided or self.stuck or self.wrong_counts)
 
 
 def verify_ledger(

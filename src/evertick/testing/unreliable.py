@@ -9,7 +9,7 @@ from typing import TypeVar
 from evertick.errors import StoreUnavailable
 from evertick.model.instant import Instant
 from evertick.model.run import Change, LedgerRow, RunKey
-from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot, Tally
+from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot, Tally, WrongCount
 from evertick.stores.memory import MemoryStore
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import LedgerWatch
@@ -111,6 +111,12 @@ class StoreHandle:
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
         return self.call(lambda: self._backend.store.tally(where, width_us, by_job=by_job))
+
+    def outcomes(self, bounds: Sequence[Instant], job_id: str | None = None) -> Sequence[Tally]:
+        return self.call(lambda: self._backend.store.outcomes(bounds, job_id))
+
+    def wrong_counts(self) -> Sequence[WrongCount]:
+        return self.call(lambda: self._backend.store.wrong_counts())
 
     def counters(self) -> Mapping[str, int]:
         return self.call(lambda: self._backend.store.counters())

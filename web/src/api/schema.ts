@@ -396,7 +396,8 @@ export interface Executors {
 }
 
 export interface Finding {
-  kind: "lost" | "duplicate" | "miscounted" | "stray" | "stuck";
+  kind: "lost" | "duplicate" | "miscounted" | "stray" | "stuck" | "wrong-count";
+  /** Empty for a wrong count, which is of all jobs. */
   job: string;
   text: string;
 }
@@ -1248,6 +1249,8 @@ export interface Verification {
   miscounted: number;
   strays: number;
   stuck: number;
+  /** Counts by hour that differ from the entries of the ledger. */
+  wrong_counts: number;
   findings: Finding[];
 }
 

@@ -1,4 +1,4 @@
-"""`evertick db`: migrate, check and back up the ledger's database."""
+"""`evertick db`: migrate, check, back up and recount the ledger's database."""
 
 from __future__ import annotations
 
@@ -80,6 +80,26 @@ def backup(target: Target, output: str) -> None:
 
     copy = str(admin.backup(target.require_url(), time.time_ns() // 1_000))
     show(output, {"file": copy}, lambda: show_text(copy), name="file")
+
+
+@db.command()
+@ledger_options
+@output_option
+def recount(target: Target, output: str) -> None:
+    """Rebuild the counts by hour from the ledger's entries.
+
+    The overview and the calendar read these counts. They are written together with the entries, so this is needed only
+    if `evertick verify` reports wrong counts, for example after entries were edited by hand. On MariaDB and MySQL stop
+    the schedulers first; elsewhere the command can run beside them.
+
+    \b
+    Example:
+      evertick db recount --store sqlite:///evertick.db
+    """
+    from evertick.stores.sql import admin
+
+    said = admin.recount(target.require_url())
+    show(output, {"recounted": said}, lambda: show_text(said), name="recounted")
 
 
 def _finding_text(row: Mapping[str, str]) -> str:

@@ -26,7 +26,8 @@ def verify(ctx: click.Context, target: Target, output: str) -> None:
     """Check that no occurrence is lost, duplicated or stuck.
 
     The command recomputes every occurrence from the schedules that were in force and looks it up in the ledger. An
-    entry is stuck when it is overdue and waits for nothing. The exit code is 0 when the ledger is consistent, 1 when it
+    entry is stuck when it is overdue and waits for nothing. It also compares the counts by hour, from which the
+    overview and the calendar are drawn, with the entries. The exit code is 0 when the ledger is consistent, 1 when it
     is not and 5 when it cannot be read.
 
     \b
@@ -57,6 +58,10 @@ def verify(ctx: click.Context, target: Target, output: str) -> None:
         return
     if report.stuck == len(findings):
         note("Some entries are stuck. The scheduler retries them within minutes; if they stay stuck, restart it.")
+    elif report.wrong_counts == len(findings):
+        note(
+            "No occurrence is lost; only counts are wrong. Run `evertick db recount` to rebuild them from the entries."
+        )
     else:
         note("The ledger is inconsistent. Copy it before anything else writes to it, and report this as a bug.")
     ctx.exit(FAILED)
@@ -73,5 +78,6 @@ def _counts(report: Verification) -> list[Row]:
         ("gaps with a wrong count", report.miscounted),
         ("not in any schedule", report.strays),
         ("stuck", report.stuck),
+        ("wrong counts by hour", report.wrong_counts),
     ]
     return [{"what": what, "count": f"{count:,}"} for what, count in counts]

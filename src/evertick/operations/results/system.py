@@ -171,8 +171,9 @@ class Status(Result):
 
 @dataclass(frozen=True, slots=True)
 class Finding(Result):
-    kind: Literal["lost", "duplicate", "miscounted", "stray", "stuck"]
+    kind: Literal["lost", "duplicate", "miscounted", "stray", "stuck", "wrong-count"]
     job: str
+    """Empty for a wrong count, which is of all jobs."""
     text: str
 
 
@@ -190,4 +191,6 @@ class Verification(Result):
     miscounted: int
     strays: int
     stuck: int
+    wrong_counts: int
+    """Counts by hour that differ from the entries of the ledger."""
     findings: tuple[Finding, ...]

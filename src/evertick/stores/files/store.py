@@ -18,7 +18,18 @@ from evertick.errors import SchedulerLockError, StoreUnavailable
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import SKIPPED, TERMINAL
 from evertick.model.run import Change, LedgerRow, RunKey
-from evertick.store import Batch, Capabilities, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot
+from evertick.store import (
+    Batch,
+    Capabilities,
+    Committed,
+    Lease,
+    Page,
+    Request,
+    RunFilter,
+    ScheduleLine,
+    Snapshot,
+    WrongCount,
+)
 from evertick.store import Tally as Counted
 from evertick.stores.disk import (
     FOLDER_MODE,
@@ -121,6 +132,12 @@ class FilesStore:
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Counted]:
         return self._memory.tally(where, width_us, by_job=by_job)
+
+    def outcomes(self, bounds: Sequence[Instant], job_id: str | None = None) -> Sequence[Counted]:
+        return self._memory.outcomes(bounds, job_id)
+
+    def wrong_counts(self) -> Sequence[WrongCount]:
+        return self._memory.wrong_counts()
 
     def counters(self) -> Mapping[str, int]:
         return self._memory.counters()

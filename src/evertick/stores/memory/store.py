@@ -31,6 +31,16 @@ from evertick.store import (
     ScheduleLine,
     Snapshot,
     Tally,
+    WrongCount,
+)
+from evertick.stores.hour_counts import (
+    Cells,
+    HourCounts,
+    HourKind,
+    count_rows,
+    hour_kind,
+    outcomes_of_job,
+    wrong_counts,
 )
 from evertick.stores.memory.index import Place, TimeIndex, place_of
 from evertick.stores.memory.lines import changed, ends_at, line_of, matches, stands
@@ -72,6 +82,7 @@ class MemoryStore:
         self._requests: dict[str, Request] = {}
         self._unanswered: set[str] = set()
         self._counters: Counter[str] = Counter(contents.counters)
+        self._hours = HourCounts()
         for row in contents.rows:
             self._keep(row)
         for line in contents.schedules:
@@ -270,6 +281,32 @@ class MemoryStore:
         rows = (row for row in self._walk(where) if row.key.scheduled_for >= since)
         return tally(rows, since, width_us, by_job=by_job)
 
+    def outcomes(self, bounds: Sequence[Instant], job_id: str | None = None) -> Sequence[Tally]:
+        if job_id is not None:
+            return outcomes_of_job(self.tally, bounds, job_id)
+        cells = Cells(bounds)
+        # First, because it lets writers in: what ends meanwhile is at worst in the cell before its own.
+        rests = [
+            (bound, row)
+            for bound, end in cells.rests()
+            for row in self._walk(RunFilter(states=TERMINAL, since=bound, until=end))
+            if row.key.scheduled_for >= bound
+        ]
+        with self._lock:
+            for (hour, state, trigger, reason), counts in self._hours.items():
+                cells.add_at(hour, (state, trigger, reason), *counts)
+            open_runs = [self._rows[key] for keys in self._open for key in keys]
+        for bound, row in rests:
+            cells.move_rest(bound, _hour_kind(row)[1:], 1, row.occurrences)
+        for row in open_runs:
+            cells.add_at(row.key.scheduled_for, (row.state, row.trigger, row.reason), 1, row.occurrences)
+        return cells.tallies()
+
+    def wrong_counts(self) -> Sequence[WrongCount]:
+        with self._lock:
+            ended = (row for row in self._rows.values() if row.state in TERMINAL)
+            return wrong_counts(self._hours, count_rows((*_hour_kind(row), 1, row.occurrences) for row in ended))
+
     def counters(self) -> Mapping[str, int]:
         with self._lock:
             return dict(self._counters)
@@ -330,7 +367,9 @@ class MemoryStore:
     def _keep(self, row: LedgerRow) -> None:
         self._rows[row.key] = row
         self._places.add(row.key, row.through if row.occurrences > 1 else None, row.state)
-        if row.state not in TERMINAL:
+        if row.state in TERMINAL:
+            self._hours.add(_hour_kind(row), 1, row.occurrences)
+        else:
             self._open[_bucket_of(row.key.job_id)].add(row.key)
 
     def _withdraw(self, key: RunKey) -> None:
@@ -339,7 +378,10 @@ class MemoryStore:
             self._remove(key)
 
     def _remove(self, key: RunKey) -> None:
-        self._places.remove(key, self._rows.pop(key).state)
+        row = self._rows.pop(key)
+        self._places.remove(key, row.state)
+        if row.state in TERMINAL:
+            self._hours.add(_hour_kind(row), -1, -row.occurrences)
         self._open[_bucket_of(key.job_id)].discard(key)
 
     def _apply(self, changes: Iterable[Change]) -> frozenset[RunKey]:
@@ -362,6 +404,7 @@ class MemoryStore:
                 if row.state in TERMINAL:
                     self._open[_bucket_of(key.job_id)].discard(key)
                     self._places.end(key, row.state)
+                    self._hours.add(_hour_kind(row), 1, row.occurrences)
                     self._count_end(row)
         return frozenset(refused)
 
@@ -400,3 +443,7 @@ class MemoryStore:
         for _, digest in passed[:-1]:
             if digest != in_force:  # it is the older one only where a clock was set back
                 del told[digest]
+
+
+def _hour_kind(row: LedgerRow) -> HourKind:
+    return hour_kind(row.key.scheduled_for, row.state, row.trigger, row.reason)

@@ -55,6 +55,19 @@ def backup(url: str, now: Instant) -> Path:
     return made
 
 
+def recount(url: str) -> str:
+    """Rebuild the counts by hour from the entries; answers what was done."""
+    store = _open(url, must_exist=True)
+    try:
+        migrations.refuse_newer(store.schema(), store.place)
+        store.migrate()
+        wrong = store.recount()
+    finally:
+        store.close()
+    done = f"corrected {wrong:,} count{'s' if wrong > 1 else ''}" if wrong else "all counts are right; nothing to do"
+    return f"{store.place}: {done}."
+
+
 def check(url: str, *, is_full: bool = True) -> list[Finding]:
     """The findings about a ledger; a damaged one raises, with the way to restore it.
 

@@ -8,18 +8,26 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from evertick.model.lifecycle import SKIPPED, TERMINAL, RunState
+from evertick.model.instant import HOUR
+from evertick.model.lifecycle import SKIPPED, TERMINAL, RunState, SkipReason, Trigger
 from evertick.model.run import Change, RunKey
-from evertick.stores.sql.rows import Params, change_row, chunks, key_row, to_state
+from evertick.stores.hour_counts import HourCounts, hour_kind
+from evertick.stores.sql.rows import Params, change_row, chunks, key_row, to_reason, to_state, to_trigger
 from evertick.stores.sql.statements import CHUNK, Statements
 
 Update = Callable[[sa.Connection, Sequence[Params]], int]
 """Write these rows, each of another run, where the guard allows it; answers how many it wrote."""
 
 
-def end_name(state: RunState, reason: str | None) -> str:
-    """The counter of a run that ended so."""
-    return f"skipped.{reason or 'unknown'}" if state is SKIPPED else f"ended.{state}"
+def end_counters(ended: HourCounts) -> Counter[str]:
+    """The counters of entries that ended so."""
+    found: Counter[str] = Counter()
+    for (_, state, _, reason), (entries, occurrences) in ended.items():
+        if state is SKIPPED:
+            found[f"skipped.{reason or 'unknown'}"] += occurrences
+        else:
+            found[f"ended.{state}"] += entries
+    return found
 
 
 @dataclass(slots=True)
@@ -27,7 +35,7 @@ class Recorded:
     """Which changes were written, and which refused."""
 
     refused: frozenset[RunKey] = frozenset()
-    ended: Counter[str] = field(default_factory=Counter)
+    ended: HourCounts = field(default_factory=HourCounts)
     overruled: frozenset[RunKey] = frozenset()
     """Of the refused those that are not as the last change to them says: a call that is repeated meets its own end."""
 
@@ -38,8 +46,9 @@ class _Known:
 
     state: RunState
     fence: int
-    reason: str | None
+    reason: SkipReason | None
     occurrences: int
+    trigger: Trigger
 
 
 def apply_changes(
@@ -48,10 +57,11 @@ def apply_changes(
     """Write the changes. Nearly always all of them apply; only when some do not is it found out which."""
     if not changes:
         return Recorded()
-    if all(change.state is not SKIPPED or change.reason is not None for change in changes):
+    ended = _ends(changes)
+    if ended is not None:
         with connection.begin_nested() as attempt:
             if _write(connection, changes, update):
-                return Recorded(ended=_ends(changes))
+                return Recorded(ended=ended)
             attempt.rollback()
     known = _read(connection, statements, changes)
     recorded, applied = judge(changes, known)
@@ -64,7 +74,7 @@ def judge(changes: Sequence[Change], known: dict[RunKey, _Known]) -> tuple[Recor
     """Apply the rules of `record` to the changes in their order, on what is known of their runs."""
     refused: set[RunKey] = set()
     applied: list[Change] = []
-    ended: Counter[str] = Counter()
+    ended = HourCounts()
     for change in changes:
         key = change.key
         run = known.get(key)
@@ -81,8 +91,9 @@ def judge(changes: Sequence[Change], known: dict[RunKey, _Known]) -> tuple[Recor
         else:
             applied.append(change)
             run.state, run.fence, run.reason = change.state, change.fence, change.reason or run.reason
+            run.trigger = change.trigger or run.trigger
             if run.state in TERMINAL:
-                ended[end_name(run.state, run.reason)] += run.occurrences if run.state is SKIPPED else 1
+                ended.add(hour_kind(key.scheduled_for, run.state, run.trigger, run.reason), 1, run.occurrences)
     last = {change.key: change for change in changes if change.key in refused}
     overruled = [key for key, change in last.items() if not _stands(change, known.get(key))]
     return Recorded(frozenset(refused), ended, frozenset(overruled)), applied
@@ -92,12 +103,21 @@ def _stands(change: Change, run: _Known | None) -> bool:
     return run is not None and (run.state, run.fence) == (change.state, change.fence)
 
 
-def _ends(changes: Sequence[Change]) -> Counter[str]:
-    """What is counted when all of these applied. An open run is one occurrence: gaps are entered as ended."""
-    kinds = Counter((change.state, change.reason) for change in changes if change.state in TERMINAL)
-    ended: Counter[str] = Counter()
-    for (state, reason), count in kinds.items():
-        ended[end_name(state, reason)] += count
+def _ends(changes: Sequence[Change]) -> HourCounts | None:
+    """What is counted when all of these applied; None where a change does not tell the kind of what it ends.
+
+    An open run is one occurrence: gaps are entered as ended.
+    """
+    kinds = Counter(
+        (change.key.scheduled_for // HOUR, change.state, change.trigger, change.reason)
+        for change in changes
+        if change.state in TERMINAL
+    )
+    ended = HourCounts()
+    for (hour, state, trigger, reason), count in kinds.items():
+        if trigger is None or (state is SKIPPED and reason is None):
+            return None
+        ended.add(hour_kind(hour * HOUR, state, trigger, reason), count, count)
     return ended
 
 
@@ -107,8 +127,10 @@ def _read(connection: sa.Connection, statements: Statements, changes: Sequence[C
     for chunk in chunks(sorted({change.key for change in changes}, key=key_row), CHUNK):
         params = tuple(value for key in chunk for value in key_row(key))
         for row in connection.exec_driver_sql(statements.existing(len(chunk), True), params):
-            job_id, scheduled_for, origin, _, state, fence, reason, occurrences = row
-            known[RunKey(job_id, scheduled_for, origin)] = _Known(to_state(state), fence, reason, occurrences)
+            job_id, scheduled_for, origin, _, state, fence, reason, occurrences, trigger = row
+            known[RunKey(job_id, scheduled_for, origin)] = _Known(
+                to_state(state), fence, to_reason(reason), occurrences, to_trigger(trigger)
+            )
     return known
 
 

@@ -11,13 +11,15 @@ import sqlalchemy as sa
 
 from evertick.model.instant import Instant
 from evertick.model.run import RunKey
+from evertick.stores.hour_counts import HourCounts, HourKind, hour_kind
+from evertick.stores.sql.hour_counts import removed_counts
 from evertick.stores.sql.reads import follows, schedules
-from evertick.stores.sql.rows import chunks
+from evertick.stores.sql.rows import chunks, to_reason, to_state, to_trigger
 from evertick.stores.sql.schema import DEFINITIONS, JOBS, RUNS
 from evertick.stores.sql.statements import Statements
 
-Old: TypeAlias = tuple[Instant, str, str, Instant | None]
-"""(scheduled_for, job_id, origin, through)"""
+Old: TypeAlias = tuple[Instant, str, str, Instant | None, HourKind, int]
+"""(scheduled_for, job_id, origin, through, as what it is counted, occurrences)"""
 
 JOBS_PER_QUERY = 500
 
@@ -28,19 +30,19 @@ def compact(
     before: Mapping[str, Instant],
     default_before: Instant | None,
     limit: int,
-) -> int:
-    """The rule of `Store.compact`, in one transaction."""
+) -> tuple[int, HourCounts]:
+    """The rule of `Store.compact`, in one transaction; answers also what is to be taken off the counts by hour."""
     old = sorted(_old_lines(connection, before, default_before, limit), key=lambda line: line[:3])[:limit]
     if not old:
-        return 0
+        return 0, HourCounts()
     connection.exec_driver_sql(statements.delete_run, [line[:3] for line in old])
-    gaps = [(job_id, through, first, origin) for first, job_id, origin, through in old if through is not None]
+    gaps = [(job_id, through, first, origin) for first, job_id, origin, through, *_ in old if through is not None]
     if gaps:
         connection.exec_driver_sql(statements.delete_gap, gaps)
     job_ids = sorted({line[1] for line in old})
     _move_up(connection, statements, job_ids, before, default_before)
     _forget_definitions(connection, statements, job_ids, before, default_before)
-    return len(old)
+    return len(old), removed_counts([(kind, occurrences) for *_, kind, occurrences in old])
 
 
 def _old_lines(
@@ -66,20 +68,25 @@ def _walk(connection: sa.Connection, bound: Instant, but_for: Collection[str], l
     behind: sa.ColumnElement[bool] = sa.true()
     while page := _select(connection, bound, behind, limit):
         yield from (line for line in page if line[1] not in but_for)
-        first, job_id, origin, _ = page[-1]
+        first, job_id, origin, *_ = page[-1]
         behind = follows(RunKey(job_id, first, origin), oldest_first=True)
 
 
 def _select(connection: sa.Connection, bound: Instant, whose: sa.ColumnElement[bool], limit: int) -> Sequence[Old]:
     key = (RUNS.c.scheduled_for, RUNS.c.job_id, RUNS.c.origin)
     statement = (
-        sa.select(*key, RUNS.c.through)
+        sa.select(*key, RUNS.c.through, RUNS.c.state, RUNS.c.trigger_kind, RUNS.c.reason, RUNS.c.occurrences)
         .where(RUNS.c.scheduled_for < bound, RUNS.c.is_open == 0, whose)
         .where(sa.or_(RUNS.c.through.is_(None), RUNS.c.through < bound))
         .order_by(*key)
         .limit(limit)
+        # What another node removes at this moment must not be taken off the counts twice.
+        .with_for_update()
     )
-    return [(at, job_id, origin, through) for at, job_id, origin, through in connection.execute(statement)]
+    return [
+        (at, *rest, hour_kind(at, to_state(state), to_trigger(trigger), to_reason(reason)), occurrences)
+        for at, *rest, state, trigger, reason, occurrences in connection.execute(statement)
+    ]
 
 
 def _move_up(

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from evertick.model.instant import Instant
-from evertick.model.lifecycle import SKIPPED, TERMINAL
+from evertick.model.lifecycle import TERMINAL
 from evertick.model.run import Entry, RunKey
-from evertick.stores.sql.changes import end_name
+from evertick.stores.hour_counts import HourCounts, hour_kind
 from evertick.stores.sql.rows import chunks, key_row
 from evertick.stores.sql.statements import CHUNK, Statements
 
@@ -26,15 +26,18 @@ class Entered:
     written: Sequence[Entry] = ()
     refused: set[RunKey] = field(default_factory=set)
 
-    def counts(self) -> Counter[str]:
-        """What the written ones add to the counters."""
+    def counts(self) -> tuple[Counter[str], HourCounts]:
+        """What the written ones add to the counters, and those of them that were entered as ended."""
         counted: Counter[str] = Counter()
-        kinds = Counter((entry.trigger, entry.state, entry.reason, entry.occurrences) for entry in self.written)
-        for (trigger, state, reason, occurrences), lines in kinds.items():
+        ended = HourCounts()
+        kinds = Counter((entry.trigger, entry.state in TERMINAL) for entry in self.written)
+        for (trigger, _), lines in kinds.items():
             counted[f"entries.{trigger}"] += lines
-            if state in TERMINAL:
-                counted[end_name(state, reason)] += lines * occurrences if state is SKIPPED else lines
-        return counted
+        if any(is_ended for _, is_ended in kinds):
+            for key, state, trigger, _, reason, _, occurrences, *_ in self.written:
+                if state in TERMINAL:
+                    ended.add(hour_kind(key.scheduled_for, state, trigger, reason), 1, occurrences)
+        return counted, ended
 
 
 def is_stretch(entry: Entry) -> bool:

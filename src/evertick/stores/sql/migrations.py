@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from evertick.errors import SchemaTooNew
+from evertick.stores.sql import hour_counts
 from evertick.stores.sql.schema import BY_END, DIALECTS_BY_END, METADATA, RUNS, VERSIONS, ended_as_column
 
 
@@ -69,6 +70,10 @@ class SchemaEditor:
             condition = sa.text(where)
             self.operations.create_index(name, table, columns, sqlite_where=condition, postgresql_where=condition)
 
+    def recount(self) -> None:
+        """Rebuild the counts by hour from the entries."""
+        hour_counts.recount(self._connection)
+
     def _look(self) -> sa.Inspector:
         return sa.inspect(self._connection)  # anew each time: an inspector remembers what it saw
 
@@ -100,10 +105,12 @@ def create_ledger(editor: SchemaEditor) -> None:
         editor.add_column(RUNS.name, ended_as_column())
         columns = ["ended_as", "scheduled_for", "job_id", "origin"]
         editor.add_index(BY_END, RUNS.name, columns, where="ended_as IS NOT NULL")
+    # A ledger that is older than the counts by hour has entries that were not counted.
+    editor.recount()
 
 
-FIRST: Final = 11
-"""The version that the first step makes. Versions 1 to 10 were never released; the first step upgrades them too."""
+FIRST: Final = 12
+"""The version that the first step makes. Versions 1 to 11 were never released; the first step upgrades them too."""
 
 STEPS: tuple[Step, ...] = (Step(create_ledger, is_breaking=True),)
 """Step n makes version `FIRST` + n. A step that was released is never edited; another one is added."""

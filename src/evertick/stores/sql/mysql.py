@@ -73,6 +73,14 @@ class MysqlStore(ServerStore):
         lock = "FOR UPDATE" if exclusive else "LOCK IN SHARE MODE"
         connection.exec_driver_sql(f"SELECT version FROM evertick_schema WHERE version = {FIRST} {lock}").all()
 
+    def _lock_counts(self, connection: sa.Connection) -> None:
+        # LOCK TABLES would commit, and without it nothing keeps new rows out of the table.
+        if alive := self._live_nodes(connection):
+            raise StoreError(
+                f"the counts of {self.place} cannot be rebuilt while nodes add to them: {', '.join(alive)}. "
+                "Stop them, then repeat the command."
+            )
+
     @contextmanager
     def _taking_time(self, connection: sa.Connection) -> Iterator[None]:
         if not getattr(connection.dialect, "is_mariadb", False):

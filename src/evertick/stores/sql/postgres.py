@@ -143,6 +143,11 @@ class PostgresStore(ServerStore):
         function = "pg_advisory_xact_lock" if exclusive else "pg_advisory_xact_lock_shared"
         connection.exec_driver_sql(f"SELECT {function}({GAP_LOCK})")
 
+    def _lock_counts(self, connection: sa.Connection) -> None:
+        # It waits for those who have added and not committed; others wait for it, and add to the new counts.
+        connection.exec_driver_sql("LOCK TABLE evertick_hour_counts IN SHARE ROW EXCLUSIVE MODE")
+        self._unlimit(connection)
+
     def _now(self, connection: sa.Connection, now: Instant) -> Instant:  # noqa: ARG002
         text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         return int(connection.exec_driver_sql(text).scalar_one())

@@ -43,8 +43,9 @@ def load(connection: sa.Connection, buckets: Collection[int] | None) -> Snapshot
     jobs, open_runs, floors = _select_all() if buckets is None else _select_some()
     wanted = {} if buckets is None else {"buckets": sorted(set(buckets))}
     return Snapshot(
-        jobs=[to_job(row) for row in connection.execute(jobs, wanted)],
-        open_runs=sorted(map(to_line, connection.execute(open_runs, wanted)), key=_place_of),
+        # All rows at once: one by one the cursor would be asked ten thousand times.
+        jobs=[to_job(row) for row in connection.execute(jobs, wanted).all()],
+        open_runs=sorted(map(to_line, connection.execute(open_runs, wanted).all()), key=_place_of),
         floors={int(row[0]): int(row[1]) for row in connection.execute(floors, wanted)},
     )
 
@@ -138,7 +139,7 @@ def _lines(connection: sa.Connection, where: RunFilter, after: RunKey | None, li
     """Lines in the order of the filter, from statements that each walk an index and stop."""
     parts = select_pages(where, after, limit, has_ends=connection.dialect.name in DIALECTS_BY_END)
     for statements in parts:
-        found = [to_line(row) for statement in statements for row in connection.execute(statement)]
+        found = [to_line(row) for statement in statements for row in connection.execute(statement).all()]
         if len(statements) > 1:
             found.sort(key=_place_of, reverse=not where.oldest_first)
         yield from found

@@ -191,6 +191,20 @@ COUNTERS: Final = sa.Table(
     **_CLUSTERED,
 )
 
+HOURS: Final = sa.Table(
+    "evertick_hour_counts",
+    METADATA,
+    # Ended entries, by the hour in which they were due and by kind; shares as those of the counters.
+    sa.Column("hour", INSTANT, primary_key=True, autoincrement=False),
+    sa.Column("state", WORD, primary_key=True),
+    sa.Column("trigger_kind", WORD, primary_key=True),
+    sa.Column("reason", WORD, primary_key=True),
+    sa.Column("share", sa.SmallInteger, primary_key=True, autoincrement=False),
+    sa.Column("entries", INSTANT, nullable=False),
+    sa.Column("occurrences", INSTANT, nullable=False),
+    **_CLUSTERED,
+)
+
 VERSIONS: Final = sa.Table(
     "evertick_schema",
     METADATA,

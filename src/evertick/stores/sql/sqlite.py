@@ -44,6 +44,7 @@ class SqliteStore(SqlStore):
         self._is_new = not self.path.exists()
         _make_private(self.path)
         super().__init__(f"sqlite:///{self.path}", _writer(self.path), _reader(self.path))
+        self._share = 0  # there is one writer
         try:
             if check:
                 self._refuse_emptied()
@@ -114,6 +115,9 @@ class SqliteStore(SqlStore):
 
     def _lock_gaps(self, connection: sa.Connection, exclusive: bool) -> None:
         """The transaction holds the write lock of the whole file."""
+
+    def _lock_counts(self, connection: sa.Connection) -> None:
+        """The same."""
 
     def _now(self, connection: sa.Connection, now: Instant) -> Instant:  # noqa: ARG002
         return now

@@ -29,6 +29,7 @@ JOB_COLUMNS: Final = (
     *("job_id", "watermark", "held", "fingerprint", "paused_at", "pause_note", "retired_at", "last_success_at"),
     *("error", "has_failed", "since", "skip_next", "definition", "asked_at"),
 )
+HOUR_COLUMNS: Final = ("hour", "state", "trigger_kind", "reason", "share", "entries", "occurrences")
 REQUEST_COLUMNS: Final = ("id", "kind", "job_id", "payload", "submitted_at", "submitted_by", "answer")
 
 CHUNK: Final = 250
@@ -160,6 +161,17 @@ class Statements:
         self.add_to_counter = tongue.insert_or(
             "evertick_counters", ["name", "share"], ["name", "share", "value"], value="{old} + {new}"
         )
+        self.add_to_hour = tongue.insert_or(
+            "evertick_hour_counts",
+            HOUR_COLUMNS[:-2],
+            HOUR_COLUMNS,
+            entries="{old} + {new}",
+            occurrences="{old} + {new}",
+        )
+        self.delete_empty_hours = (
+            f"DELETE FROM evertick_hour_counts WHERE hour >= {mark} AND hour <= {mark} AND entries = 0"
+            " AND occurrences = 0"
+        )
         self.insert_lease = tongue.insert_new("evertick_leases", ["name"], ["name", "holder", "epoch", "expires_at"])
         self.delete_run = f"DELETE FROM evertick_runs WHERE {key} AND is_open = 0"
         self.delete_gap = (
@@ -171,6 +183,7 @@ class Statements:
         self.existing = cache(self._existing)
         self.gaps_reaching = cache(self._gaps_reaching)
         self.lines_inside = cache(self._lines_inside)
+        self.ended_between = cache(self._ended_between)
         self.lease_rows = cache(self._lease_rows)
         self.set_leases = cache(self._set_leases)
 
@@ -178,8 +191,8 @@ class Statements:
         """What is known of the runs with these keys (scheduled_for, job_id, origin)."""
         wanted = self.tongue.literal_table("k", count, k_at="number", k_job="text", k_origin="text")
         return (
-            "SELECT r.job_id, r.scheduled_for, r.origin, r.decided_by, r.state, r.fence, r.reason, r.occurrences "
-            f"FROM {wanted} JOIN evertick_runs r "
+            "SELECT r.job_id, r.scheduled_for, r.origin, r.decided_by, r.state, r.fence, r.reason, r.occurrences, "
+            f"r.trigger_kind FROM {wanted} JOIN evertick_runs r "
             "ON r.scheduled_for = k.k_at AND r.job_id = k.k_job AND r.origin = k.k_origin"
             + (self.tongue.row_lock.format(alias="r") if locked else "")
         )
@@ -199,6 +212,16 @@ class Statements:
             f"SELECT k.k_job, k.k_first FROM {wanted} WHERE EXISTS (SELECT 1 FROM evertick_runs r "
             "WHERE r.job_id = k.k_job AND r.scheduled_for > k.k_first AND r.scheduled_for <= k.k_last "
             "AND r.origin = '')"
+        )
+
+    def _ended_between(self, count: int) -> str:
+        """How many lines ended that were due in these stretches (first, behind the last), by kind."""
+        wanted = self.tongue.literal_table("k", count, k_first="number", k_end="number")
+        kind = "k.k_first, r.state, r.trigger_kind, r.reason"
+        return (
+            f"SELECT {kind}, count(*), sum(r.occurrences) FROM {wanted} JOIN evertick_runs r "
+            "ON r.scheduled_for >= k.k_first AND r.scheduled_for < k.k_end WHERE r.is_open = 0 "
+            f"GROUP BY {kind}"
         )
 
     def _lease_rows(self, count: int, lock: str) -> str:

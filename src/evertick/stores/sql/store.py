@@ -33,9 +33,11 @@ from evertick.store import (
     ScheduleLine,
     Snapshot,
     Tally,
+    WrongCount,
 )
-from evertick.stores.sql import compact, migrations, overview, reads
-from evertick.stores.sql.changes import apply_changes
+from evertick.stores.hour_counts import HourCounts, outcomes_of_job
+from evertick.stores.sql import compact, hour_counts, migrations, overview, reads
+from evertick.stores.sql.changes import apply_changes, end_counters
 from evertick.stores.sql.entries import Entered, enter_all, is_stretch
 from evertick.stores.sql.leases import find_runs_without_slot, take_leases
 from evertick.stores.sql.rows import Params, entry_row, job_row, key_row, request_row, storable
@@ -110,6 +112,16 @@ class SqlStore(ABC):
         with self._naming_errors(), self._reader.connect() as connection:
             return overview.tally(connection, where, width_us, by_job=by_job)
 
+    def outcomes(self, bounds: Sequence[Instant], job_id: str | None = None) -> Sequence[Tally]:
+        if job_id is not None:
+            return outcomes_of_job(self.tally, bounds, job_id)
+        with self._naming_errors(), self._snapshot() as connection:
+            return hour_counts.outcomes(connection, self._sql, bounds)
+
+    def wrong_counts(self) -> Sequence[WrongCount]:
+        with self._naming_errors(), self._snapshot() as connection:
+            return hour_counts.find_wrong_counts(connection)
+
     def counters(self) -> Mapping[str, int]:
         with self._naming_errors(), self._reader.connect() as connection:
             return reads.counters(connection)
@@ -124,7 +136,27 @@ class SqlStore(ABC):
         return Capabilities()
 
     def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
-        return self._write(lambda connection: compact.compact(connection, self._sql, before, default_before, limit))
+        def remove(connection: sa.Connection) -> int:
+            removed, counts = compact.compact(connection, self._sql, before, default_before, limit)
+            self._many(connection, self._sql.add_to_hour, hour_counts.count_params(counts, self._share))
+            if counts:
+                hours = [hour for hour, *_ in counts]
+                connection.exec_driver_sql(self._sql.delete_empty_hours, (min(hours), max(hours)))
+            return removed
+
+        return self._write(remove)
+
+    def recount(self) -> int:
+        """Rebuild the counts by hour from the lines, where they disagree; answers how many were wrong."""
+
+        def rebuild(connection: sa.Connection) -> int:
+            self._lock_counts(connection)
+            wrong = len(hour_counts.find_wrong_counts(connection))
+            if wrong:
+                hour_counts.recount(connection)
+            return wrong
+
+        return self._write(rebuild)
 
     def migrate(self) -> int:
         """Bring the database to this Evertick's schema; answers how many steps that took."""
@@ -167,6 +199,10 @@ class SqlStore(ABC):
     @abstractmethod
     def _lock_gaps(self, connection: sa.Connection, exclusive: bool) -> None:
         """Keep gaps from being entered beside entries: a line cannot conflict with a gap through a unique key."""
+
+    @abstractmethod
+    def _lock_counts(self, connection: sa.Connection) -> None:
+        """Keep other nodes from adding to the counts by hour until the transaction ends."""
 
     @abstractmethod
     def _now(self, connection: sa.Connection, now: Instant) -> Instant:
@@ -220,7 +256,9 @@ class SqlStore(ABC):
         self._many(connection, sql.answer, answers)
         if requests:
             self._announce_requests(connection)
-        self._count(connection, entered.counts() + recorded.ended)
+        counted, ended = entered.counts()
+        ended.add_all(recorded.ended)
+        self._count(connection, counted, ended)
         return Committed(frozenset(entered.refused), crowded, recorded.overruled, outranked)
 
     def _check_epochs(self, connection: sa.Connection, epochs: Mapping[int, int]) -> None:
@@ -265,13 +303,15 @@ class SqlStore(ABC):
 
     def _record(self, connection: sa.Connection, changes: Sequence[Change]) -> frozenset[RunKey]:
         recorded = apply_changes(connection, self._sql, changes, self._update)
-        self._count(connection, recorded.ended)
+        self._count(connection, Counter(), recorded.ended)
         return recorded.refused
 
-    def _count(self, connection: sa.Connection, counted: Counter[str]) -> None:
+    def _count(self, connection: sa.Connection, counted: Counter[str], ended: HourCounts) -> None:
         """Last in a transaction, so that others who count wait only for its commit."""
+        counted += end_counters(ended)
         rows = [(name, self._share, value) for name, value in sorted(counted.items()) if value]
         self._many(connection, self._sql.add_to_counter, rows)
+        self._many(connection, self._sql.add_to_hour, hour_counts.count_params(ended, self._share))
 
     def _many(self, connection: sa.Connection, statement: str, rows: Sequence[Params]) -> int:
         if not rows:
