@@ -17,6 +17,10 @@ def test_every_name_is_that_of_a_file(name):
     assert list(ROOT.glob(f"{name}*")), f"nothing in the suite begins with {name}"
 
 
+def test_no_file_is_listed_twice():
+    assert len(set(order.LONG)) == len(order.LONG)
+
+
 def test_long_files_come_first_then_those_with_slow_tests_and_files_that_go_together_stay_so():
     names = [("tests/a.py", False), ("tests/b.py", True), ("tests/web/test_pages.py", True), ("tests/b.py", False)]
     names += [(f"{order.LONG[1]}.py", True), (f"{order.LONG[0]}.py", True), ("tests/c.py", False)]

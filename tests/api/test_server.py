@@ -19,6 +19,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from evertick.api.__main__ import NICENESS
+
 pytestmark = pytest.mark.slow
 
 JOB = 'schedule: {every: 1s}\nsteps:\n- {name: say, command: "echo hello"}\n'
@@ -213,6 +215,7 @@ def test_a_killed_api_harms_no_job_and_comes_back(serve):
         lambda: (pid := serving.ask("/api/v1/status")[1]["status"]["web"]["pid"]) not in (None, before) and pid
     )
     assert after != before
+    assert os.getpriority(os.PRIO_PROCESS, after) == NICENESS, "it serves behind the scheduler"
     # The token is the same, and every second of the outage has its run.
     status, found = serving.ask("/api/v1/ledger/verify")
     assert (status, found["is_sound"]) == (200, True)

@@ -37,7 +37,6 @@ def main() -> int:
     named = {name: getattr(chosen, name) for name in ("config", "store", "node", "host", "port")}
     named |= {key: os.environ.get(variable_of(key)) for key in chosen.option}
     hide_process()
-    os.nice(NICENESS)
     try:
         settings = Settings.load(chosen.folder, overrides=named)
         state_folder = Path(chosen.state_folder or settings.state_folder(chosen.folder))
@@ -53,6 +52,8 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
     from evertick.api.factory import open_app_state
     from evertick.api.server import ApiServer
 
+    # Not before: on a machine that others keep busy, a nice process would take minutes to import all that.
+    os.nice(NICENESS)
     url = locate(settings, folder, state=state_folder).store_url
     watch = FolderWatch(folder, settings, cache=state_folder / DEFINITION_CACHE)
     store = open_store(url)
