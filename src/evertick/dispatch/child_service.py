@@ -26,13 +26,13 @@ class Patience:
     """The wait before the first restart; it doubles each time."""
     longest_seconds: float = 60.0
     settled_seconds: float = 60.0
-    """One that has lived this long is well again: the next restart is a first one."""
+    """A child that has lived this long is healthy: its next restart waits as for the first time."""
     stop_seconds: float = 10.0
-    """Between the polite end and the one by force."""
+    """Between SIGTERM and SIGKILL."""
     start_seconds: float = 120.0
-    """How long it may take until its first sign of life."""
+    """How long it may take until its first heartbeat."""
     silence_seconds: float = 30.0
-    """One that shows no sign of life for this long hangs, and is killed."""
+    """A child without a heartbeat for this long hangs, and is killed."""
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
@@ -42,7 +42,7 @@ def module_command(module: str, *arguments: str) -> list[str]:
 
 
 class ChildService:
-    """Keeps one child process alive. Its trouble is never the scheduler's: it is logged, counted, and tried again.
+    """Keeps one child process alive. Its failures never affect the scheduler: they are logged, and it restarts.
 
     The child's standard input is a pipe that ends with this process; `leash` makes of it that the child does too. Its
     standard output is a pipe for signs of life: with `shows_life` a child that writes nothing there is killed and

@@ -1,4 +1,4 @@
-"""What time it is: the only place that asks the machine."""
+"""The clocks of the machine; no other module reads them."""
 
 from __future__ import annotations
 

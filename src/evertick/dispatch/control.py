@@ -1,4 +1,4 @@
-"""How other processes on this machine ask a scheduler, and hear what happens: lines of JSON over a socket.
+"""The control socket: other processes on this machine query a scheduler and follow its events, as lines of JSON.
 
     {"ask": "status"}                            -> {"status": {...}}
     {"ask": "events", "after": 17, "feed": "x"}  -> {"feed": "x", "last": 17, ...}, then an event a line, without end
@@ -30,11 +30,11 @@ ADDRESS_MAX: Final = 100
 LINE_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 64
 UNSENT_MAX: Final = 256 * 1024
-"""Bytes that may wait for a client; then it gets nothing more until it has read, and loses what it is overtaken by."""
+"""Bytes that may be queued for a client; beyond that it gets nothing until it has read, and loses events meanwhile."""
 PATIENCE_SECONDS: Final = 30.0
-"""A client that reads nothing for this long while something waits for it is let go; so is one that asks nothing."""
+"""A client is disconnected if it sends no request, or does not read queued data, for this long."""
 BEAT_SECONDS: Final = 15.0
-"""Without events, how often a listener gets a sign of life."""
+"""How often a listener gets a beat when there are no events."""
 
 
 @contextlib.contextmanager
@@ -77,14 +77,14 @@ class Control:
         self.served = 0
         """Connections so far."""
         self.refused = 0
-        """Connections turned away because there were too many."""
+        """Connections refused because there were too many."""
 
     @property
     def counts(self) -> dict[str, int]:
         return {"clients": len(self._clients), "served": self.served, "refused": self.refused}
 
     def start(self) -> bool:
-        """Listen; whether it does. Where another scheduler answers under the same path, this one has no socket."""
+        """Start to listen; False if another scheduler listens on the same path, or the socket cannot be created."""
         try:
             if self._is_answered():
                 log.warning("control.taken path=%s reason=another scheduler listens there", self.path)
@@ -111,7 +111,7 @@ class Control:
                 os.unlink(self.path)
 
     def _is_answered(self) -> bool:
-        """Whether a process answers on a socket that is there already."""
+        """Whether a process answers on an existing socket."""
         if not self.path.exists():
             return False
         with address_of(self.path) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
@@ -253,7 +253,7 @@ class Control:
 
 
 async def _discard(reader: asyncio.StreamReader) -> None:
-    """Nothing more is expected from a listener, and nothing that it sends may pile up."""
+    """Discard what a listener sends, so that it cannot pile up."""
     while await reader.read(LINE_MAX):
         pass
 

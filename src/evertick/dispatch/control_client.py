@@ -1,4 +1,4 @@
-"""How another process asks the scheduler of a folder, and hears what happens."""
+"""The client of the control socket: queries the scheduler of a folder and follows its events."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TIMEOUT_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.5
 """A hint must not take longer than the poll that it saves."""
 BEHIND_SECONDS: Final = 30.0
-"""A planner further behind than this is not well, and a loop that has not turned for this long hangs."""
+"""A planner that lags by more is unhealthy, and a loop without an iteration for this long hangs."""
 ALIVE: Final = "--alive"
 
 
 class ControlClient:
-    """One connection for each question; it holds nothing in between, and may be used by any thread or task.
+    """One connection for each request; it has no state, and any thread or task may use it.
 
     `status` is None, and the streams end, where no scheduler answers: that is a state of the world, not an error.
     """
@@ -40,7 +40,7 @@ class ControlClient:
             return None
 
     def look(self) -> None:
-        """Have it look for requests at once; where it does not hear this it finds them a moment later."""
+        """Make the scheduler look for requests at once; if this fails, it finds them a moment later."""
         with contextlib.suppress(OSError), self._connect() as connection:
             connection.settimeout(LOOK_SECONDS)
             connection.sendall(_question({"ask": "look"}))

@@ -1,4 +1,4 @@
-"""Where the loop meets the world: calls `decide`, carries out what it wants, and waits for what comes next."""
+"""Connects the loop to the world: calls `decide`, executes its effects, and waits for the next message."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Dispatcher:
         self._ends_runs = False
         """Whether runs that have not ended by then are ended, and waited for a while longer."""
         self.turns = Histogram()
-        """How long each iteration took, carrying out included."""
+        """How long each iteration took, including its effects."""
         self.turned_at_us = clock.monotonic_us()
         """When the last one ended, by the monotonic clock: the watchdog detects a hanging loop by it."""
         self.turns_at_us = self.turned_at_us
@@ -120,13 +120,13 @@ class Dispatcher:
             await self._inbox.wait(min(wait, SLEEP_MAX_SECONDS))
 
     def shut_down(self, patience_seconds: float, *, ends_runs: bool = False) -> None:
-        """Start nothing more, and leave when all runs have ended or patience is over; again, with less, hurries."""
+        """Start nothing new, and stop when all runs have ended or patience is over; a second call may shorten it."""
         self._leave_at_us = self._clock.monotonic_us() + int(patience_seconds * SECOND)
         self._ends_runs = ends_runs
         self._inbox.report(Shutdown())
 
     def abort(self, failure: Exception) -> None:
-        """Decide nothing more, not even what an orderly end needs; `run` raises it. From any thread."""
+        """Decide nothing more, not even for an orderly stop; `run` raises this error. From any thread."""
         self._failure = failure
         self._inbox.wake()
 
@@ -160,7 +160,7 @@ class Dispatcher:
         )
 
     def _tell(self, messages: Sequence[Message], effects: Sequence[Effect]) -> None:
-        """Let an onlooker see; what it does with it is no reason to stop scheduling."""
+        """Notify an observer; its errors do not stop scheduling."""
         assert self._observe is not None
         for one in (*messages, *effects):
             try:

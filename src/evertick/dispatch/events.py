@@ -34,7 +34,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=
 
 
 class Event:
-    """Made for the ring: its text is rendered when the first reader wants it, and only once."""
+    """An event in the ring: its text is rendered once, for the first reader."""
 
     __slots__ = ("_data", "_line", "at", "fact", "kind", "number")
 
@@ -62,7 +62,7 @@ class Event:
 
 
 def kind_of(fact: Fact) -> str | None:
-    """None for what is no event: an occurrence that is entered ahead, a log line of no alarm."""
+    """None for what is not an event: an occurrence planned ahead, a log line that is not an alarm."""
     if type(fact) is Change:  # most of all, and asked the fast way
         return RUN
     match fact:

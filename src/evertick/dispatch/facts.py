@@ -1,4 +1,4 @@
-"""What has happened, published once the ledger has it: a listener can read it there."""
+"""Publishes what has happened once the ledger has recorded it, so that a listener can read it there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger("evertick")
 
 
 class Withdrawn(NamedTuple):
-    """Entries that had not come due and are gone again."""
+    """Entries that were removed before they were due."""
 
     keys: Sequence[RunKey]
 
@@ -43,7 +43,7 @@ _TELLING = frozenset(
 class Facts:
     """Observes the dispatcher in its thread, and matches decisions with the ledger's answers for all listeners.
 
-    What was decided and then refused, because another node had decided it, is never told.
+    A decision that the ledger refused, because another node had decided, is never published.
     """
 
     def __init__(self, listeners: Iterable[Listener]) -> None:

@@ -15,7 +15,7 @@ SIZE: Final = 10_000
 
 
 class Feed(Broadcast[Event]):
-    """`name` differs at each start, because the numbers begin anew."""
+    """`name` differs at each start, because the numbers start again."""
 
     def __init__(self, name: str, now: Callable[[], Instant], size: int = SIZE) -> None:
         # With the number of the newest that is lost: a client that comes back with it has lost no more.
@@ -37,6 +37,6 @@ class Feed(Broadcast[Event]):
                 number += 1
 
     def _is_news(self, seen: NodesSeen) -> bool:
-        """Nodes are seen every two seconds, and seldom others than before."""
+        """Nodes are listed every two seconds, and rarely change."""
         is_news, self._nodes = seen.nodes != self._nodes, seen.nodes
         return is_news

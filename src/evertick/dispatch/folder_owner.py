@@ -25,7 +25,7 @@ class FolderIdentity(NamedTuple):
 
 
 def folder_identity(folder: Path, now: Instant) -> FolderIdentity:
-    """Made once, whole or not at all, because half of it would be another one."""
+    """Created once and atomically: a part of it would be another identity."""
     path = folder / _IDENTITY
     if not path.exists():
         fresh = folder / f"{_IDENTITY}.new"
@@ -39,7 +39,7 @@ def folder_identity(folder: Path, now: Instant) -> FolderIdentity:
 
 @contextmanager
 def own_folder(folder: Path) -> Iterator[None]:
-    """Hold the folder as long as this process works with it; the kernel lets go of it however the process ends."""
+    """Lock the folder while this process uses it; the kernel releases the lock when the process ends."""
     try:
         descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where messages wait for the loop."""
+"""The queue of messages for the loop."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Inbox:
         self._is_signalled = False
 
     def attach(self) -> None:
-        """Belong to the running event loop; before that, messages only gather."""
+        """Attach to the running event loop; until then, messages only queue up."""
         self._loop = asyncio.get_running_loop()
         self._has_some = asyncio.Event()
         if self._messages:
             self._has_some.set()
 
     def report(self, message: Message) -> None:
-        """Take what has happened; from any thread."""
+        """Queue a message; from any thread."""
         self._messages.append(message)
         self.wake()
 
@@ -59,7 +59,7 @@ class Inbox:
         return len(self._messages)
 
     def wake(self) -> None:
-        """Let the loop turn, whether or not there is a message for it."""
+        """Wake the loop, whether or not there is a message."""
         # One wake-up per batch of messages: in a storm, thousands arrive between two iterations.
         if self._is_signalled or self._loop is None or self._has_some is None:
             return

@@ -1,4 +1,4 @@
-"""Whether a ledger that is a file is whole: read in full, in the background, after the start and once a day."""
+"""Checks a ledger file in full, in the background, after the start and once a day."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class IntegrityCheck:
         first_seconds: float = FIRST_SECONDS,
         again_seconds: float = AGAIN_SECONDS,
     ) -> None:
-        """`damaged` hears, from this thread, what is wrong; once for each finding."""
+        """`damaged` is called from this thread, once for each finding."""
         self._store = store
         self._clock = clock
         self._damaged = damaged

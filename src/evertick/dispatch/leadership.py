@@ -73,7 +73,7 @@ class Leadership:
         self.release()
 
     def halt(self) -> None:
-        """Renew nothing more; what goes on here without this process is left alone for as long as it may be away."""
+        """Stop renewing; other nodes leave the runs of this machine alone while this process may be away."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -86,7 +86,7 @@ class Leadership:
                 log.warning("lease.not_kept reason=%s", error)
 
     def release(self) -> None:
-        """Give the buckets up, so that others need not wait for the lease to run out."""
+        """Release the buckets, so that other nodes need not wait for the end of the lease."""
         try:
             self._store.lease(self._names(range(BUCKETS)), self._holder, 0, self._clock.now())
         except StoreError as error:
@@ -146,7 +146,7 @@ class Leadership:
             self._report(OrphansFound(mine))
 
     def _drop_lost(self, held: Sequence[Lease]) -> None:
-        """Buckets whose lease changed hands while this node was not looking."""
+        """Buckets whose lease another node has taken."""
         current = {lease.name: lease for lease in held}
         lost = {
             bucket: epoch
@@ -164,13 +164,13 @@ class Leadership:
             self._store.lease(self._bucket_names(mine), self._holder, 0, self._clock.now())
 
     def _give_up(self, buckets: list[int]) -> None:
-        """Ask the loop to let go; the lease is kept until it has, and until all it decided is written."""
+        """Ask the loop to release them; the lease stays until the loop has, and until all its decisions are written."""
         if buckets:
             self._leaving.update(buckets)
             self._report(BucketsLost({bucket: self._epochs.pop(bucket) for bucket in buckets}))
 
     def released(self, buckets: Iterable[int]) -> None:
-        """The loop has let go of these, and everything about them is written; from any thread."""
+        """The loop has released these, and all their changes are written; from any thread."""
         self._released.extend(buckets)
         self._wake.set()
 

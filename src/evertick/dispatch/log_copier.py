@@ -1,4 +1,4 @@
-"""How finished logs get from this node's folder into the log store: beside the loop, and tried until it works."""
+"""Copies finished logs from this node's folder to the log store, in its own thread, and retries until it succeeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 WAITING_MAX: Final = 100_000
 AGAIN_SECONDS: Final = 5.0
 GROWING_SECONDS: Final = 600.0
-"""What still grows this long after its attempt ended is left to the next start."""
+"""A log that still grows this long after its attempt ended is left to the next start."""
 WARN_SECONDS: Final = 60.0
 
 

@@ -23,7 +23,7 @@ PAUSE_SECONDS: Final = 0.2
 
 class Prune(Protocol):
     def __call__(self, before: Instant, limit: int, job_id: str | None, *, but: Collection[str]) -> int:
-        """Remove the logs of runs that ended before then, of one job or of all but some; answers how many runs."""
+        """Remove the logs of runs that ended before then, of one job or of all but some; returns the number of runs."""
         ...
 
 
@@ -47,7 +47,7 @@ class LogRetention:
             self._thread.join(5.0)
 
     def sweep(self) -> int:
-        """Once; answers the logs of how many runs went."""
+        """Sweep once; returns the number of runs whose logs were removed."""
         own = {job.id: job.log_retention_us for job in self._jobs() if job.log_retention_us is not None}
         removed = sum(self._sweep(job_id, retention_us) for job_id, retention_us in own.items())
         if self._retention_us is not None:

@@ -33,7 +33,7 @@ def read_gained(store: Ledger, epochs: Mapping[int, int], buckets: Collection[in
 
 
 def _last_successes(store: Ledger, newest: Mapping[str, Sequence[LedgerRow]]) -> dict[str, Instant]:
-    """The time for which the newest good run of each job was, where nothing went wrong since.
+    """When the newest successful run of each job was due, if no run has failed since.
 
     A job's own line says it as of the last failure: it is not written again for every success.
     """
@@ -71,7 +71,7 @@ def outcomes(store: Ledger, asked: LookUpOutcomes) -> list[Message]:
 
 
 def stops(store: Ledger, asked: LookUpStops) -> list[Message]:
-    """Which of the runs are to be ended by the node that has them."""
+    """Which of the runs their node must end."""
     rows = [row for key in asked.keys if (row := _row(store, key)) is not None]
     found = [
         StopWanted(row.key, row.attempt, detail)

@@ -1,4 +1,4 @@
-"""Maintenance of a ledger in use: old lines are removed, a copy is made each day, files for people are kept true."""
+"""Maintains a ledger in use: removes old lines, makes a daily copy, keeps the files for people up to date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evertick.store import Backups, Ledger
 log = logging.getLogger("evertick.maintenance")
 
 COMPACT_AT_ONCE = 2_000
-"""Lines removed in one go: few enough that a commit behind them is not late."""
+"""Lines removed in one call: few enough not to delay the next commit."""
 
 
 class Maintenance:

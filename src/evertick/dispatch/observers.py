@@ -30,7 +30,7 @@ DAMAGED = "on_ledger_damaged"
 
 
 class Observers:
-    """Looks on in the loop's thread; whatever takes longer than a glance is done elsewhere."""
+    """Observes in the loop's thread; other threads do everything slow."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Observers:
         self._facts = Facts([self.run_counters, self.feed, self.announcer])
 
     def listen(self, listener: Listener) -> None:
-        """Tell one more of what is in the ledger; before the loop turns."""
+        """Add a listener to facts; call it before the loop starts."""
         self._facts.listeners.append(listener)
 
     def __call__(self, seen: Message | Effect) -> None:
@@ -95,5 +95,5 @@ class Observers:
         return known.job if known is not None else self._state.definitions.get(job_id)
 
     def _is_well(self) -> bool:
-        """Whether planning is where it should be; asked from any thread."""
+        """Whether planning is up to date; from any thread."""
         return not self._state.is_stopping and self.status.lag_us < self._notify.behind_us

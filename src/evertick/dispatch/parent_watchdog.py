@@ -16,7 +16,7 @@ import threading
 
 _PR_SET_PDEATHSIG = 1
 FORCE_SECONDS = 10.0
-"""After this, a child that does not end politely ends."""
+"""After this, a child that ignored SIGTERM is killed."""
 
 
 def hold(descriptor: int = 0) -> None:

@@ -20,7 +20,7 @@ class RunCounters:
         self._counts: Counter[RunState] = Counter()
         self._owned: set[int] = set()
         self.buckets_lost = 0
-        """Buckets that another node took while this one was not looking."""
+        """Buckets that another node has taken."""
         self.gaps = 0
 
     @property

@@ -1,4 +1,4 @@
-"""What does this node run on its own machine, and until when may nobody else start it?
+"""The lease on the runs of this node's machine: until when no other node may start them.
 
 The ledger has the lease; the executors end what they run before it is over, whatever has become of this process. Only a
 renewal that the ledger has answered reaches them, counted from when it was asked for.
@@ -29,7 +29,7 @@ class HoldsRuns(Protocol):
 
 
 class RunsLease:
-    """Of one node and one state folder; used by one thread at a time."""
+    """The lease of one node and one state folder; used by one thread at a time."""
 
     def __init__(
         self,

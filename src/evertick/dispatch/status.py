@@ -1,4 +1,4 @@
-"""How a node does: what it tells about itself, as plain values, from any thread and without waiting for the loop."""
+"""The status of a node as plain values, from any thread and without waiting for the loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOUNDS_US: Final = tuple(
     MILLISECOND * number
     for number in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000)
 )
-"""Of the histograms that are told: from a millisecond to five minutes."""
+"""The bounds of the histograms: from a millisecond to five minutes."""
 PERCENTS: Final = (50, 90, 99, 99.9)
 
 
@@ -73,7 +73,7 @@ class Status:
 
     @property
     def lag_us(self) -> int:
-        """How long ago the loop should have planned and has not: it hangs, or the ledger is behind."""
+        """By how much planning lags: the loop hangs, or the ledger is slow."""
         return max(0, self._clock.now() - self._state.next_plan_at)
 
     def __call__(self) -> dict[str, Any]:

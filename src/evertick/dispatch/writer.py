@@ -24,7 +24,7 @@ log = logging.getLogger("evertick.writer")
 
 
 class Ask(NamedTuple):
-    """Use the store in its turn, and report what comes of it."""
+    """Use the store between writes, and report the result."""
 
     question: Callable[[Ledger], Sequence[Message]]
 
@@ -57,12 +57,12 @@ class Writer:
         self._store = store
         self._report = report
         self._confirm = confirm
-        """Hears which attempts the ledger knows to be launched."""
+        """Receives the attempts that the ledger has recorded as launched."""
         self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="evertick-writer", daemon=True)
         self.failure: BaseException | None = None
-        """What ended the thread before its time; the service must not go on without it."""
+        """The error that ended the thread early; the service must stop then."""
 
     @property
     def backlog(self) -> int:
@@ -76,7 +76,7 @@ class Writer:
         self._queue.put(write)
 
     def stop(self, timeout: float) -> bool:
-        """Write what waits, then end; answers whether all of it was written in time."""
+        """Write the queue, then stop; returns whether everything was written in time."""
         self._queue.put(None)
         self._thread.join(timeout)
         if self._thread.is_alive():
@@ -143,7 +143,7 @@ class Writer:
             self._confirm(launched)
 
     def _insist(self, call: Callable[[], _Result]) -> _Result | None:
-        """Do it until it is done; None only when the writer was told to give up."""
+        """Retry until it succeeds; None only if the writer was asked to give up."""
         wait = RETRY_FIRST_SECONDS
         is_away = False
         while True:

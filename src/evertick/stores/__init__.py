@@ -1,4 +1,4 @@
-"""Which ledger a URL names; the module behind it is imported only when it is asked for."""
+"""Opens the ledger that a URL names; imports its module only when it is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a file is written so that a crash leaves the old one or the new one, and nothing in between."""
+"""Writes files so that a crash leaves the old or the new content, never a mixture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER_MODE = 0o700
 
 
 def write_all(fd: int, content: bytes, offset: int) -> None:
-    """Write at an offset, however many calls the kernel needs for it."""
+    """Write at an offset, in as many calls as the kernel needs."""
     view = memoryview(content)
     while view:
         written = os.pwrite(fd, view, offset)
@@ -23,7 +23,7 @@ def write_all(fd: int, content: bytes, offset: int) -> None:
 
 
 def read_all(fd: int, start: int, end: int) -> bytes:
-    """What lies between two offsets, however many calls the kernel needs for it."""
+    """The bytes between two offsets, in as many calls as the kernel needs."""
     pieces = []
     while start < end:
         piece = os.pread(fd, end - start, start)
@@ -66,7 +66,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def read_if_there(path: Path) -> bytes | None:
-    """What is in a file; None if there is none. A disk that cannot read is not an empty file."""
+    """The content of a file; None if it does not exist. A read error raises: it is not an empty file."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def read_if_there(path: Path) -> bytes | None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename what cannot be used, after the time it was last written, so that a person can look at it."""
+    """Rename an unusable file by the time of its last write, so that a person can inspect it."""
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y%m%dT%H%M%SZ")
     place = path.with_name(f"{path.name}.unreadable-{written}")
     number = 1

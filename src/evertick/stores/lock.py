@@ -1,4 +1,4 @@
-"""Which process owns a folder: one lock file with a heartbeat, and no way for two starters to take it at once.
+"""Which process owns a folder: a lock file with a heartbeat, which two processes cannot take at once.
 
     {"pid": 12345, "hostname": "worker-1", "startedAt": "...", "heartbeat": "...", "process": "..."}
 
@@ -29,20 +29,20 @@ STALE_US: Final = 60 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who wrote a lock file, and when it was last seen alive."""
+    """The owner of a lock file, and its last heartbeat."""
 
     pid: int
     hostname: str
     started_at: Instant
     heartbeat_at: Instant
     process: str = ""
-    """Boot and start time of the process; empty where the system does not tell."""
+    """Boot and start time of the process; empty if the system does not provide them."""
 
     def is_same(self, other: Owner) -> bool:
         return replace(self, heartbeat_at=0) == replace(other, heartbeat_at=0)
 
     def is_live(self, now: Instant) -> bool:
-        """Whether this owner must be taken to be at work. A heartbeat from the future is: its clock may be ahead."""
+        """Whether this owner may be running. A heartbeat from the future counts: its clock may be ahead."""
         if self.hostname == socket.gethostname() and not _is_running(self.pid, self.process):
             return False
         return now - self.heartbeat_at < STALE_US
@@ -83,7 +83,7 @@ class FolderLock:
         return self._mine is not None
 
     def is_held_by_anyone(self, now: Instant) -> bool:
-        """Whether a process that must be taken to be at work has it; looks, and changes nothing."""
+        """Whether a process that may be running has it; changes nothing."""
         owner = self._owner()
         return owner is not None and owner.is_live(now)
 
@@ -123,7 +123,7 @@ class FolderLock:
             write_atomically(self.path, self._mine.to_bytes())
 
     def release(self) -> None:
-        """Give the folder up; harmless if it is not ours."""
+        """Release the folder; does nothing if this process does not own it."""
         mine, self._mine = self._mine, None
         if mine is None:
             return
@@ -142,7 +142,7 @@ class FolderLock:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other processes from the lock file; the kernel ends this with the process."""
+        """Lock out other processes; the kernel releases this lock when the process ends."""
         folder = self.path.parent
         try:
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -175,7 +175,7 @@ UNREADABLE: Final = "unreadable"
 
 
 def process_identity(pid: int) -> str:
-    """What tells a process from a later one with the same pid; empty if there is no such process or no telling."""
+    """Distinguishes a process from a later one with the same pid; empty if it does not exist or cannot be read."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         fields = _stat_fields(pid)
@@ -185,7 +185,7 @@ def process_identity(pid: int) -> str:
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """What the kernel tells of a process behind its name, which stands in parentheses and may hold anything."""
+    """The fields after the process name, which is in parentheses and may contain anything."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 

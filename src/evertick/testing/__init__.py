@@ -1,4 +1,4 @@
-"""For your own tests: a clock that goes wrong on request, and the simulator that Evertick is tested with.
+"""For your own tests: a clock that you can set wrong, and the simulator that tests Evertick.
 
 from evertick.testing import simulate
 

@@ -1,4 +1,4 @@
-"""Executors that run nothing: they keep their promises about attempts, and break everything else."""
+"""Executors that run nothing: they keep the executor contract, and fail in every other way."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEASE_US = 2 * MINUTE
 """How long a member of the fleet may be silent."""
 BEATS_PER_LEASE = 3
 RETOLD_US = 2 * HOUR
-"""How long a machine keeps the outcome of a run, for a process that has not heard of it."""
+"""How long a machine keeps the outcome of a run for a process that has not received it."""
 
 
 class _Attempt:
@@ -54,9 +54,9 @@ class _Attempt:
         self.is_dead = False
         """Gone without a result."""
         self.is_mute = False
-        """Going on, or gone, without a sign of life."""
+        """Running or gone, without a heartbeat."""
         self.watchers: dict[str, None] = {}
-        """The nodes that launched it or asked after it: they are told what becomes of it."""
+        """The nodes that launched it or asked about it: they receive its outcome."""
 
     @property
     def is_going_on(self) -> bool:
@@ -67,7 +67,7 @@ class SimulatedExecutors:
     """All executors of a world.
 
     Each node has one of its own, which outlives its processes and knows nothing of the others; or all share a fleet.
-    A place knows an attempt by its key and number, for ever, and never starts it twice.
+    An executor identifies an attempt by its key and number, and never starts it twice.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class SimulatedExecutors:
         self._channels: dict[RunKey, Instant] = {}
         self._sub_runs = sub_runs or SubRunWatch()
         self._has_keepers = has_keepers
-        """Whether what runs on a machine lives by the lease of its node."""
+        """Whether runs on a machine end with the lease of its node."""
         self._keepers: dict[str, SimulatedKeeper] = {}
         self._on_the_way: Counter[str] = Counter()
         """Launches, by machine."""
@@ -113,7 +113,7 @@ class SimulatedExecutors:
         self.is_calm = False
 
     def keeper_of(self, node: str) -> SimulatedKeeper | None:
-        """None: what runs here is nobody's by lease."""
+        """None: no lease covers the runs here."""
         if not self._has_keepers:
             return None
         place = f"local@{node}"
@@ -150,7 +150,7 @@ class SimulatedExecutors:
     # What nodes ask for
 
     def open(self, caller: Caller) -> None:
-        """A process begins: it is told what ended on its machine lately, because nobody may have heard it."""
+        """A process starts: it receives recent outcomes of its machine, which no process may have received."""
         if self._fleet is not None and self._routed:
             self._fleet.open(caller)
         for attempt in self._here[self._place(caller)]:
@@ -177,7 +177,7 @@ class SimulatedExecutors:
         self._send(key, self._stop, caller, key, attempt)
 
     def sub_run_ended(self, caller: Caller, told: TellStep) -> None:
-        """A step waits for it; one that does not hear it asks again."""
+        """A step waits for it; a step that does not receive it asks again."""
         fleet = self._fleet_of(told.key)
         if fleet is not None:
             fleet.sub_run_ended(caller, *told)
@@ -196,7 +196,7 @@ class SimulatedExecutors:
         return self._fleet if key.job_id in self._routed else None
 
     def _send(self, key: RunKey, action: Callable[..., None], *args: object) -> None:
-        """What is said about one run arrives in the order it was said."""
+        """Reports about one run arrive in order."""
         at = max(self._timeline.now + self._random.randrange(20 * MILLISECOND), self._channels.get(key, 0) + 1)
         self._channels[key] = at
         self._timeline.at(at, action, *args)
@@ -303,7 +303,7 @@ class SimulatedExecutors:
         self._end(attempt, CANCELLED)
 
     def _answer(self, caller: Caller, key: RunKey, number: int) -> None:
-        """Say truthfully what is known of an attempt."""
+        """Answer truthfully about an attempt."""
         attempt, node = self._find(caller, key, number), caller.node
         if attempt is None:
             self._refuse(caller, RunUnknown(key, number))
@@ -326,7 +326,7 @@ class SimulatedExecutors:
                 self._tell_of_call(node, attempt)
 
     def _tell_of_call(self, node: str, attempt: _Attempt) -> None:
-        """Said to every process that comes to know of the attempt, until one of them answers."""
+        """Sent to every process that knows the attempt, until one answers."""
         call, known = attempt.call, (attempt.key, attempt.number)
         if call is not None and attempt.is_going_on:
             self._tell_one(node, StepsSeen(*known, call.steps_for(*known)))
@@ -374,7 +374,7 @@ class SimulatedExecutors:
     # How it is told
 
     def _refuse(self, caller: Caller, report: LaunchRefused | RunUnknown) -> None:
-        """Nothing was started: said once, late perhaps, and only to the process that asked."""
+        """Refuse the launch: reported once, possibly late, and only to the process that asked."""
         is_late = self._random.random() < self._faults().late_report
         longest_us = self._faults().report_delay_max_us if is_late else 20 * MILLISECOND
         self._timeline.after(self._random.randrange(longest_us), self._answer_to, caller, report)

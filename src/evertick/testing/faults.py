@@ -17,7 +17,7 @@ class Faults:
     crash_per_call: float = 0.0
     """The node dies at a call to the store, just before or just after it took effect."""
     lost_reply: float = 0.0
-    """The call took effect, and the caller is told that the store is away."""
+    """The call took effect, but the caller gets an error."""
     outages_per_hour: float = 0.0
     outage_max_us: int = 10 * MINUTE
     latency_max_us: int = 5 * MILLISECOND
@@ -43,7 +43,7 @@ class Faults:
     death: float = 0.0
     """The attempt's executor dies, and says so."""
     silence: float = 0.0
-    """The attempt is heard of no more; half of the time it returns with a result when nobody waits for it."""
+    """The attempt falls silent; half of the time it returns with a result when no process waits for it."""
     refusal: float = 0.0
     member_outages_per_hour: float = 0.0
     """A member of the fleet is away for a while, and given up if that is too long."""
@@ -63,7 +63,7 @@ class Faults:
 
     @classmethod
     def drawn(cls, random: Random) -> Faults:
-        """About half of the faults, each as hard as chance has it: a world with all of them shows little else."""
+        """About half of the faults, each with a random rate: a world with all faults would show little else."""
         chosen = {name: random.uniform(most / 10, most) for name, most in _HARDEST.items() if random.random() < 0.5}
         return replace(
             cls(**chosen),  # type: ignore[arg-type]  # only fields that are floats are drawn
@@ -72,7 +72,7 @@ class Faults:
         )
 
     def calm(self) -> Faults:
-        """The same world when nothing goes wrong any more."""
+        """The same world without faults."""
         return Faults(failure=0.0, latency_max_us=self.latency_max_us)
 
     def delays_us(self, random: Random) -> Iterator[int]:

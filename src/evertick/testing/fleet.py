@@ -1,4 +1,4 @@
-"""A fleet whose members freeze, go and are cut off: the scheduler's side is production's, the rest is simulated.
+"""A fleet whose members freeze, disappear and are cut off: only the scheduler's side is production code.
 
 Each process of a node has a real scheduler's assignments. The hub only passes on what is said.
 """
@@ -33,13 +33,13 @@ from evertick.testing.timeline import Caller, SimulatedClock, Timeline, Trace
 TICK_US: Final = 2 * SECOND
 """While a member is silent. Not longer: a scheduler whose ticks come later takes itself for the one that froze."""
 CALM_US: Final = 12 * SECOND
-"""While everybody is there: often enough to say again what was not answered."""
+"""While all members are connected: often enough to repeat unanswered messages."""
 LOGS: Final = b'["logs"'
 """How a question after logs begins; nobody here has any."""
 
 
 class Trouble(StrEnum):
-    """What befalls a member."""
+    """A fault of a member."""
 
     KILLED = "its worker is killed"
     FROZEN = "its worker is frozen"
@@ -152,7 +152,7 @@ class SimulatedFleet:
     # What nodes ask for
 
     def open(self, caller: Caller) -> None:
-        """A process begins; whatever the one before it knew is gone."""
+        """A process starts, without the memory of the one before."""
         lines = (Line(self._timeline, self._random), Line(self._timeline, self._random))
         station = _Station(caller, self._host_of(caller.node), *lines)
 
@@ -293,13 +293,13 @@ class SimulatedFleet:
             self._in[name].carry(self._members[name].hear, lines)
 
     def _join(self, name: str) -> None:
-        """It dials anew."""
+        """It connects again."""
         self._connection[name] += 1
         self._connected[name] = self._connection[name]
         self._members[name].return_anew()
 
     def _miss(self, name: str, connection: int) -> None:
-        """The hub has not heard it for too long."""
+        """The hub has received nothing from it for too long."""
         if self._connected.get(name) == connection:
             del self._connected[name]
             self._in[name].lose()
@@ -320,7 +320,7 @@ class SimulatedFleet:
         self._now_and_then(self._lose_the_hub)
 
     def calm_down(self) -> None:
-        """Nothing more befalls anybody, and what has is over soon."""
+        """No new faults; the current ones end soon."""
         self.is_calm = True
         for member in self._members.values():
             member.is_calm = True

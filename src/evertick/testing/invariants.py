@@ -1,4 +1,4 @@
-"""Are the promises kept? Asked after every write to the ledger, and of every launch."""
+"""Checks the invariants after every write to the ledger and at every launch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from evertick.planning.verify import Cover, stretches, uncovered, watermark_of
 
 
 class Violation(AssertionError):
-    """A promise was broken."""
+    """An invariant was violated."""
 
 
 class LedgerWatch:
-    """Looks over the shoulder of everybody who writes to the ledger.
+    """Observes every write to the ledger.
 
     It keeps its own account of what was asked for and compares it with what the store has: the watermark is never
     ahead of the entries, nothing is decided twice, what has ended stays as it is, and no fence goes back.
@@ -168,7 +168,7 @@ class LedgerWatch:
             self._note_place(row, self._queue_limit)
 
     def _note_place(self, row: LedgerRow, limit: int) -> None:
-        """However many nodes start runs of a queue, no more are active than it allows."""
+        """No more runs of a queue are active than its limit, on all nodes together."""
         if row.state not in ACTIVE:
             self._in_queue.discard(row.key)
             return
@@ -240,7 +240,7 @@ class LedgerWatch:
     # What is launched
 
     def launched(self, key: RunKey, *, is_owner: bool) -> None:
-        """The loop wants an attempt started."""
+        """The loop launches an attempt."""
         row = self._line(key)
         if row is None:
             raise Violation(f"{key.run_id} was launched before it was in the ledger")

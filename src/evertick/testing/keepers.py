@@ -53,7 +53,7 @@ class SimulatedKeeper:
     # What it does
 
     def why_not(self, valid_until: Instant | None, incarnation: int, *, is_confirmed: bool) -> str | None:
-        """Why an order is refused that has arrived."""
+        """Why an order is refused."""
         if self._lease.is_over(self._timeline.now):
             return "the lease of its node is over"
         if valid_until is not None and self._timeline.now >= valid_until:
@@ -109,7 +109,7 @@ class SimulatedKeeper:
 
 
 class ProcessHold:
-    """What one process of a node says to the keeper: `LeasedExecutor`, as far as a lease needs it."""
+    """The part of `LeasedExecutor` that one process of a node uses for its lease."""
 
     def __init__(self, keeper: SimulatedKeeper, instance: str) -> None:
         self._keeper = keeper

@@ -62,7 +62,7 @@ class Orders(Protocol):
 
 
 class RunningWatch:
-    """What really runs on the members, whatever schedulers and the ledger know of it."""
+    """The attempts that really run on the members, whether or not schedulers and the ledger know."""
 
     def __init__(self) -> None:
         self._parts: defaultdict[tuple[RunKey, int | None], list[Part]] = defaultdict(list)
@@ -72,7 +72,7 @@ class RunningWatch:
         self.started = 0
 
     def begin(self, part: Part, launch: Launch, node: str) -> None:
-        """A part starts that a node has launched: is that a promise broken?"""
+        """A part starts that a node has launched; checks the invariants."""
         key, shard = split_key(part.attempt_id.key)
         number = None if shard is None else shard.number
         before = self._parts[key, number]
@@ -109,7 +109,7 @@ class RunningWatch:
 
 
 class SimulatedMember:
-    """It knows an attempt by its key and number, for ever, and never starts it twice."""
+    """It identifies an attempt by its key and number, and never starts it twice."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class SimulatedMember:
                     self._undelivered.pop(words[1], None)
 
     def return_anew(self) -> None:
-        """Its worker was started again, or has dialled again: whoever listens is told all that the keeper has."""
+        """Its worker has restarted or reconnected: every listener receives all attempts of the keeper."""
         self._incarnation += 1
         self.is_worker_there, self.is_worker_frozen = True, False
         self.show()
@@ -243,13 +243,13 @@ class SimulatedMember:
         self._say(protocol.encode(protocol.REFUSED, *order.key, order.attempt, detail, order.fence))
 
     def _answer(self, attempt_id: AttemptId, fence: int) -> None:
-        """Who asks about what is unknown here may start it elsewhere: older orders come too late from then on."""
+        """A scheduler that asks about an unknown attempt may start it elsewhere: refuse older orders from then on."""
         if attempt_id not in self._parts:
             self._fences[attempt_id.key] = max(fence, self._fences.get(attempt_id.key, 0))
         self._tell(attempt_id)
 
     def _tell(self, attempt_id: AttemptId) -> None:
-        """What the keeper knows of an attempt."""
+        """Report an attempt from the keeper."""
         part, known = self._parts.get(attempt_id), (*attempt_id.key, attempt_id.attempt)
         if part is None:
             self._say(protocol.encode(protocol.UNKNOWN, *known, self._fences.get(attempt_id.key, 0)))

@@ -190,7 +190,7 @@ class Node:
                 self._inbox.append(BucketsGained(dict.fromkeys(range(BUCKETS), 0), self._store.load()))
 
     def _hold_runs(self) -> RunsLease | None:
-        """What runs on this machine is its own for as long as its keeper knows, whatever becomes of the process."""
+        """The keeper holds the runs of this machine by its lease, whether or not the process lives."""
         keeper = self._executors.keeper_of(self.name)
         if keeper is None:
             return None
@@ -207,7 +207,7 @@ class Node:
             keeper.held_by(self.incarnation).confirm(runs)
 
     def crash(self, why: str) -> None:
-        """The process is gone, with all it knew; what it had sent may still arrive."""
+        """The process dies and loses its memory; what it had sent may still arrive."""
         if self.is_up:
             self._trace.add(self.name, "dies: %s", why)
             self.is_up = False
@@ -220,7 +220,7 @@ class Node:
             self.receive(Shutdown())
 
     def stall(self, for_us: int, *, is_suspended: bool) -> None:
-        """Nothing of it runs for a while."""
+        """Nothing of the node runs for a while."""
         self._trace.add(self.name, "stalls for %s s%s", for_us // SECOND, " (suspended)" if is_suspended else "")
         until = self._timeline.now + for_us
         more_us = max(until - max(self._stalled_until, self._timeline.now), 0)
@@ -230,7 +230,7 @@ class Node:
             self.clock.sleep(more_us)
 
     def cut_off(self, for_us: int) -> None:
-        """It goes on, and reaches the store no more for a while."""
+        """It continues, but cannot reach the store for a while."""
         self._trace.add(self.name, "is cut off for %s s", for_us // SECOND)
         self._store.cut_until = self._timeline.now + for_us
 
@@ -263,7 +263,7 @@ class Node:
         self._poke(self._timeline.now + 200)
 
     def hear_of_requests(self) -> None:
-        """The database tells of a request: look for it without waiting for the next time."""
+        """The database announces a request: look for it at once."""
         if self.is_up:
             self._later(self._post.randrange(20 * MILLISECOND), self._claim_now)
 
@@ -385,13 +385,13 @@ class Node:
             self._previous.changed(self.caller, change, state.owns, well)
 
     def _check_lease(self, launch: Launch) -> None:
-        """Nothing is launched by a node that cannot know whether another owns it by now."""
+        """A node does not launch what another node may own by now."""
         assert self.state is not None
         if self.state.is_lease_over(self.clock.now()):
             raise Violation(f"{launch.key.run_id} was launched by {self.name} after its lease had run out")
 
     def _release(self, buckets: Sequence[int]) -> list[Message]:
-        """Everything about these buckets is written: let others have them, at once."""
+        """All changes of these buckets are written: release them now."""
         if self._leadership is not None and self.is_up:
             self._leadership.released(buckets)
             self._later(0, self._renew_once)

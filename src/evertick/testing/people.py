@@ -1,4 +1,4 @@
-"""Those who edit definitions and ask for things, all day long."""
+"""Simulated people: they edit definitions and send requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from evertick.testing.unreliable import Backend
 
 RESCAN_US = 10 * MINUTE
 SETTLED_US = 30 * MINUTE
-"""A job that has been there for so long is known to every node, whatever events were lost."""
+"""After this long every node knows a job, even if events were lost."""
 
 
 class People:
@@ -205,7 +205,7 @@ class People:
     # When things have calmed down
 
     def calm_down(self) -> None:
-        """Everything that is held is let go, so that all that waits can end."""
+        """Resume everything that is held, so that all waiting runs can end."""
         self._is_calm = True
         for job in list(self.jobs.values()):
             self._write(replace(job, enabled=True))
@@ -221,7 +221,7 @@ class People:
         return [request.id for request in self._requests if request.id not in answered]
 
     def check_answers(self) -> None:
-        """What was promised to people is in the ledger."""
+        """Checks that the ledger agrees with every answer that a person received."""
         for request in self._backend.store.requests([request.id for request in self._requests]):
             answer = json.loads(request.answer or "{}")
             since = self._there_since.get(request.job_id)

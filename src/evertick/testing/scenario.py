@@ -1,4 +1,4 @@
-"""What a seed stands for: how many nodes, which jobs, how fast, and what goes wrong."""
+"""The world of a seed: nodes, jobs, speeds and faults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ownership(StrEnum):
     LEASED = "leased"
     """Buckets are leased, and move when nodes come and go."""
     NONE = "none"
-    """Nobody agrees on anything: every node plans every job, and only the unique key stands between them."""
+    """No ownership: every node plans every job, and only the unique key prevents duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Scenario:
 
     @property
     def has_keepers(self) -> bool:
-        """Whether what runs on a machine lives by the lease of its node."""
+        """Whether runs on a machine end with the lease of its node."""
         return self.ownership is Ownership.LEASED and not self.is_fleet_shared
 
     @property

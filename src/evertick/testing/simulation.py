@@ -1,4 +1,4 @@
-"""Does the scheduler keep its promises when everything goes wrong? One seed, one world, one answer."""
+"""Runs the simulated world of one seed, and reports whether an invariant was violated."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ CALM_STEP_US = 5 * MINUTE
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a seed."""
+    """The result of a seed."""
 
     seed: int
     scenario: str
     failure: str | None
-    """The promise that was broken; None: all were kept."""
+    """The violated invariant; None: all hold."""
     trace: tuple[str, ...] = field(repr=False)
-    """What happened last, for a failure."""
+    """The last events before a failure."""
     report: Report = field(repr=False)
-    """What the ledger held in the end."""
+    """The final counts of the ledger."""
     simulated_us: int = 0
     events: int = 0
     turns: int = 0
@@ -50,7 +50,7 @@ class Outcome:
     attempts: int = 0
     """How many were started on executors."""
     happened: Mapping[str, int] = field(default_factory=dict)
-    """Faults that came to pass, by kind."""
+    """Faults that occurred, by kind."""
     digest: int = 0
     """The same for the same seed and the same code, on every machine."""
 
@@ -69,7 +69,7 @@ def simulate(
     store: Callable[[], MemoryStore] = MemoryStore,
     decide: Decide = production_decide,
 ) -> Outcome:
-    """Run the world of a seed to its end; what is given is taken instead of what the seed says.
+    """Run the world of a seed; arguments override what the seed determines.
 
     `store` and `decide` are for those who want to see the checker fail.
     """
@@ -150,7 +150,7 @@ class World:
         self._longest_back_us = 0
 
     def run(self) -> None:
-        """Things go wrong, things calm down, and then all must be well."""
+        """Run with faults, then without; then every invariant must hold."""
         timeline, scenario = self.timeline, self.scenario
         for node in self.nodes:
             timeline.after(self.random.randrange(10 * SECOND), node.boot)
@@ -253,7 +253,7 @@ class World:
             self.timeline.run_until(self.timeline.now + min(CALM_STEP_US, self.scenario.length_us // 4))
 
     def _left_over(self, calm_since: Instant) -> str | None:
-        """What is still not settled of what was due when the last fault was over, in words."""
+        """A text about what was due when the faults ended and is not settled yet."""
         # Nodes that own nothing write over each other about runs under way; that each run comes to its end is the
         # promise of owners. What is decided, and once, holds without them.
         has_owners = self.scenario.ownership is not Ownership.NONE

@@ -1,4 +1,4 @@
-"""The simulator on the command line: seed after seed, until one breaks a promise."""
+"""The command line of the simulator: runs seed after seed until one violates an invariant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRESS_SECONDS = 5.0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Answers 0 when every seed kept every promise, 1 when one did not."""
+    """Returns 0 if no seed violated an invariant, else 1."""
     parser = argparse.ArgumentParser(prog="python -m evertick.testing.simulator", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds to run (default: 1)")
     parser.add_argument("--start", type=int, default=0, help="the first seed (default: 0)")
@@ -78,7 +78,7 @@ class Tally:
 
 
 def failure_lines(outcome: Outcome, hours: float | None, nodes: int | None) -> list[str]:
-    """What to read after a failure, and what to type to see it again."""
+    """The report of a failure, with the command that repeats it."""
     options = f"{f' --hours {hours:g}' if hours is not None else ''}{f' --nodes {nodes}' if nodes is not None else ''}"
     return [
         *outcome.trace,

@@ -1,4 +1,4 @@
-"""Which run of another job an attempt asks for, and what it was told of it."""
+"""Steps that run other jobs: which run an attempt requests, and the outcome it received."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def call_of(job: Job) -> Call | None:
 
 
 class SubRunWatch:
-    """Remembers what steps were told, and compares it with the ledger in the end."""
+    """Remembers the outcomes that steps received, and compares them with the ledger at the end."""
 
     def __init__(self, rows: Mapping[RunKey, LedgerRow] | None = None) -> None:
         self._rows: Mapping[RunKey, LedgerRow] = {} if rows is None else rows
@@ -55,7 +55,7 @@ class SubRunWatch:
         return len(self._told)
 
     def tell(self, key: RunKey, state: RunState) -> RunState:
-        """A step hears how its run ended; answers how the step ends."""
+        """A step receives the outcome of its run; returns the outcome of the step."""
         before = self._told.setdefault(key, state)
         if state is FAILED and key not in self._rows:
             self._refused.add(key)
@@ -64,7 +64,7 @@ class SubRunWatch:
         return SUCCEEDED if state is SUCCEEDED else FAILED
 
     def check(self, rows: Mapping[RunKey, LedgerRow]) -> None:
-        """What a step was told is not contradicted by the ledger."""
+        """Check that the ledger agrees with the outcomes that steps received."""
         for key, state in self._told.items():
             row = rows.get(key)
             if row is None and state is not FAILED:

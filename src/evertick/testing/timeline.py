@@ -45,7 +45,7 @@ class Timeline:
 
 
 class Caller(NamedTuple):
-    """A process of a node; an answer to a question dies with whoever asked it."""
+    """A process of a node; when it dies, it no longer receives answers."""
 
     node: str
     incarnation: int
@@ -55,7 +55,7 @@ _MILLION = 1_000_000
 
 
 class SimulatedClock:
-    """The clocks of a machine beside true time, which a test can set wrong in every way a real one goes.
+    """The clocks of a machine, which a test can set wrong in every way that a real clock goes wrong.
 
     It has the methods of the scheduler's own clock and can be given to it instead.
     """
@@ -79,23 +79,23 @@ class SimulatedClock:
         return self._timeline.now + self.ahead_us
 
     def monotonic_us(self) -> int:
-        """The clock that nobody sets; it stands still while the machine sleeps."""
+        """A clock that cannot be set; it stops while the machine is suspended."""
         return self._timeline.now - self._slept_us
 
     def boottime_us(self) -> int:
-        """The clock that nobody sets and that counts suspend: true time."""
+        """A clock that cannot be set and counts suspend: true time."""
         return self._timeline.now
 
     def jump(self, by_us: int) -> None:
-        """Somebody sets the wall clock, forward or back."""
+        """Set the wall clock forward or back."""
         self._ahead_us += by_us
 
     def sleep(self, for_us: int) -> None:
-        """The machine is suspended: the monotonic clock misses this stretch, the wall clock does not."""
+        """Suspend the machine: the monotonic clock stops, the wall clock does not."""
         self._slept_us += for_us
 
     def settle(self) -> None:
-        """Drift no more."""
+        """Stop drifting."""
         self._ahead_us, self._drift_ppm = self.ahead_us, 0
 
 
@@ -103,7 +103,7 @@ LENGTH = 400
 
 
 class Trace:
-    """The last events, put into words only when somebody reads them."""
+    """The last events, formatted only when they are read."""
 
     __slots__ = ("_events", "_timeline")
 

@@ -1,4 +1,4 @@
-"""Does a loop notice that time went wrong, and does it get anywhere? Asked after each of its turns."""
+"""Checks after each turn that the loop noticed clock jumps and stalls, and makes progress."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TurnWatch:
         self._second = (0, 0)
 
     def begin(self) -> None:
-        """A new process knows nothing of what was before."""
+        """A new process knows nothing of the previous one."""
         self._jumped_us = self._stalled_us = 0
 
     def jumped(self, by_us: int) -> None:

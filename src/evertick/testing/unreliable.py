@@ -19,7 +19,7 @@ _Result = TypeVar("_Result")
 
 
 class NodeCrashed(Exception):
-    """The caller is no more; whether the call took effect is for the ledger to know."""
+    """The caller has died; only the ledger knows whether the call took effect."""
 
 
 class Backend:
@@ -59,10 +59,10 @@ class StoreHandle:
         self._random = random
         self._faults = faults
         self.cut_until: Instant = 0
-        """Until then this node reaches the store no more, whoever else does."""
+        """Until then this node cannot reach the store, although others may."""
 
     def call(self, work: Callable[[], _Result]) -> _Result:
-        """Do it, or fail the way networks do."""
+        """Make the call, or fail as a network does."""
         faults, luck = self._faults(), self._random.random()
         if luck < faults.crash_per_call / 2:
             raise NodeCrashed
@@ -122,4 +122,4 @@ class StoreHandle:
         return self.call(lambda: self._backend.store.counters())
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """There is nothing to release."""

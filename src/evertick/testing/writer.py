@@ -26,11 +26,11 @@ Write: TypeAlias = Commit | Record | Call
 
 
 class Process(Protocol):
-    """Whose writer it is."""
+    """The process of a writer."""
 
     def is_alive(self) -> bool: ...
     def later(self, delay_us: int, action: Callable[..., None], *args: object) -> None:
-        """Do something then, if it still lives and is not stalled."""
+        """Call a function then, if the process still lives and is not stalled."""
 
     def receive(self, message: Message) -> None: ...
     def die(self, why: str) -> None: ...

@@ -1,4 +1,4 @@
-"""Who is told about what became of a job, and how the message gets there.
+"""Notifications about jobs: who receives which, and how they are delivered.
 
 `rules.py` decides, without a clock or a socket; `sender.py` delivers, and nothing waits for it.
 """

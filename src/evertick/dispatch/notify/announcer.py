@@ -1,4 +1,4 @@
-"""Where what happened becomes messages: beside the loop, which never waits for it."""
+"""Turns facts into messages, in its own thread: the loop never waits for it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Notifier:
             self._send(messages)
 
     def tick(self, now: Instant) -> None:
-        """To be called every few seconds: tells what was held back and may be told by now."""
+        """Call every few seconds: sends messages whose quiet time is over."""
         with self._lock:
             messages = flush(self._book, now, self._manners)
         if messages:
@@ -73,10 +73,10 @@ def subject_of(job: Job, routes: tuple[Route, ...] = ()) -> Subject:
 log = logging.getLogger("evertick.notify")
 
 WAITING_MAX: Final = 10_000
-"""Happenings that wait to be judged; a storm of failures beyond it is counted, and told as a number."""
+"""Facts that may be queued; beyond that they are counted, and the count is reported."""
 TICK_SECONDS: Final = 5.0
 FORGET_SECONDS: Final = 120.0
-"""A job that went away is remembered for this long: an editor may delete and create."""
+"""A removed job is remembered for this long: an editor may delete and re-create its file."""
 
 
 class _Known(NamedTuple):
@@ -135,14 +135,14 @@ class Announcer:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Deliveries by how they ended, and what was dropped before it could be judged."""
+        """Deliveries by result, and facts that were dropped."""
         return {**self._sender.counts, "unjudged": self.dropped}
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Judge what waits, try each message once more, and end."""
+        """Process the queue, try each message once more, and stop."""
         deadline = time.monotonic() + timeout
         if self._thread.is_alive():
             try:
@@ -255,7 +255,7 @@ class Announcer:
 
 
 def message_of(effect: Notify, now: Instant) -> Message:
-    """A broken constraint, as its job wants it told: to one address, each time, without being folded."""
+    """The message about a violated constraint: to one address, each time, never folded."""
     job, constraint, key, url, detail = effect
     name = job.name or job.id
     text = f"{name}: {constraint} does not hold for the run due at {to_text(key.scheduled_for)}."
@@ -267,7 +267,7 @@ def message_of(effect: Notify, now: Instant) -> Message:
 
 
 def trial_of(channel: Channel, node: str, now: Instant) -> Message:
-    """A message that says nothing but that messages arrive."""
+    """A test message."""
     text = f"This is a test notification from Evertick on {node}."
     key = RunKey("notify-test", now // SECOND * SECOND)
     return Message(
@@ -290,7 +290,7 @@ class MemberWatch:
         self._missing: set[str] = set()
 
     def seen(self, executor: str, members: Sequence[Member], now: Instant) -> list[Message]:
-        """What is worth a message about the members as they are now."""
+        """The messages about the current members."""
         told = []
         for member in members:
             is_missing = is_missing_member(member)

@@ -1,4 +1,4 @@
-"""How one message is delivered, once: a POST, a POST for Slack, or a mail."""
+"""Delivers one message once: a POST, a POST for Slack, or a mail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DETAIL_MAX: Final = 2_000
 SUBJECT_MAX: Final = 200
 SECRET_MAX: Final = 64 * 1024
 TRY_AGAIN: Final = frozenset({408, 425, 429})
-"""Beside 500 and above: answers that may be another one later."""
+"""Status codes to retry, besides 500 and above."""
 
 
 class Outcome(NamedTuple):

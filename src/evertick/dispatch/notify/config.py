@@ -33,13 +33,13 @@ class SmtpServer:
 @dataclass(frozen=True, slots=True)
 class NotifySettings:
     allowed_targets: tuple[str, ...] = ()
-    """Hosts and networks that are not public and may be told all the same."""
+    """Private hosts and networks that notifications may call."""
     smtp: SmtpServer | None = None
     signing_key: str = field(default="", repr=False)
-    """Webhooks are signed with it, where it is set."""
+    """Signs webhooks, if it is set."""
     connect_seconds: float = 5.0
     deadline_seconds: float = 15.0
-    """All of one try, from the lookup to the end of the answer."""
+    """The time limit of one attempt, from the lookup to the end of the answer."""
     attempts: int = 6
     backoff_first_seconds: float = 1.0
     backoff_max_seconds: float = 300.0
@@ -57,9 +57,9 @@ class NotifyConfig:
     routes: tuple[Route, ...] = ()
     """For every job, beside its own."""
     member_channels: tuple[Channel, ...] = ()
-    """Told of expected members that are missing."""
+    """Receivers for missing members."""
     ledger_channels: tuple[Channel, ...] = ()
-    """Told of a ledger that is damaged."""
+    """Receivers for a damaged ledger."""
     manners: Manners = field(default_factory=Manners)
     heartbeat_url: str = field(default="", repr=False)
     heartbeat_us: int = MINUTE

@@ -1,4 +1,4 @@
-"""How the outside learns that the scheduler is dead: by a ping that stops coming."""
+"""The heartbeat: a ping whose absence shows that the scheduler is dead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("evertick.notify")
 
 
 class Heartbeat:
-    """Pings an address every so often, as long as `is_alive` says that the loop turns.
+    """Pings an address regularly while `is_alive` reports that the loop runs.
 
     It has a thread of its own: a loop that hangs must not be able to say that it does not.
     """

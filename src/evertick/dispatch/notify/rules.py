@@ -23,7 +23,7 @@ from evertick.model.notify import Channel, NotifyEvent, Route
 from evertick.model.run import Change, Entry, RunKey
 
 FAILURES: Final = frozenset({FAILED, TIMED_OUT, LOST})
-"""Ends that are bad. Cancelled, replaced, superseded and skipped are not; `retrying` is not an end."""
+"""Failures. Cancelled, replaced, superseded and skipped are none; `retrying` is not an end."""
 NOT_MADE_UP: Final = frozenset({SkipReason.MISSED, SkipReason.CAP, SkipReason.LATE})
 STREAK: Final = frozenset(
     {
@@ -39,7 +39,7 @@ STREAK: Final = frozenset(
 
 
 class Happening(NamedTuple):
-    """Something that became of a run or an occurrence."""
+    """A change of a run or an occurrence."""
 
     key: RunKey
     state: RunState
@@ -56,7 +56,7 @@ class Happening(NamedTuple):
 
     @classmethod
     def of(cls, told: Entry | Change) -> Happening:
-        """What the ledger is told, as something to be told to people."""
+        """From a write to the ledger."""
         if isinstance(told, Entry):
             return cls(
                 told.key,
@@ -81,7 +81,7 @@ class Happening(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What must be known about a job to judge what happens to it."""
+    """What the rules need to know about a job."""
 
     job_id: str
     name: str = ""
@@ -94,20 +94,20 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """How much is told at most."""
+    """Rate limits."""
 
     quiet_us: int = 10 * MINUTE
-    """The same event of the same job is told once in this time; what is held back is told at its end, as a count."""
+    """The same event of the same job is sent once in this time; suppressed messages are sent at its end, as a count."""
     streak: int = 3
-    """Skips in a row that are worth a message; told again each time their number has doubled."""
+    """Skips in a row that cause a message; the next one follows when their number has doubled."""
     limit: int = 120
-    """Messages in one `window_us`, over all jobs; more are held back in the same way."""
+    """Messages in one `window_us`, for all jobs; more are suppressed in the same way."""
     window_us: int = HOUR
 
 
 class Message(NamedTuple):
     id: str
-    """The same for the same news, so that a receiver may recognise a repetition."""
+    """The same for each delivery of a message, so that a receiver can detect duplicates."""
     event: str
     """One of `NotifyEvent`, or the name of a constraint that does not hold."""
     job_id: str
@@ -119,7 +119,7 @@ class Message(NamedTuple):
     detail: str
     channels: tuple[Channel, ...]
     folded: int = 0
-    """How many more of the kind were held back since the last message."""
+    """The number of suppressed messages since the last one."""
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class _Notes:
 
 
 class Book:
-    """What was told so far. It belongs to one thread."""
+    """What was sent so far. One thread uses it."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, _Notes] = {}
@@ -147,7 +147,7 @@ class Book:
         self.holding: set[tuple[str, str]] = set()
 
     def remember_failure(self, job_id: str) -> None:
-        """The job's last run failed, and that was told before this book began: its next success is a recovery."""
+        """The job's last run failed, and an earlier process reported it: its next success is a recovery."""
         notes = self.jobs.setdefault(job_id, _Notes())
         notes.has_failed = notes.is_failure_told = True
 
@@ -157,7 +157,7 @@ class Book:
 
 
 def judge(book: Book, subject: Subject, happening: Happening, manners: Manners) -> list[Message]:
-    """The messages that this is worth, now."""
+    """The messages to send now."""
     if not subject.routes:
         return []
     notes = book.jobs.setdefault(subject.job_id, _Notes())
@@ -170,7 +170,7 @@ def judge(book: Book, subject: Subject, happening: Happening, manners: Manners) 
 
 
 def flush(book: Book, now: Instant, manners: Manners) -> list[Message]:
-    """What was held back and may be told by now."""
+    """The suppressed messages whose quiet time is over."""
     told = []
     # Those that have waited longest first: a noisy job must not delay the messages of the others.
     waiting = sorted(book.holding, key=lambda one: (book.jobs[one[0]].quiet[one[1]].until, one))
@@ -195,7 +195,7 @@ def flush(book: Book, now: Instant, manners: Manners) -> list[Message]:
 def _events(
     book: Book, notes: _Notes, subject: Subject, happening: Happening, manners: Manners
 ) -> list[tuple[NotifyEvent, str]]:
-    """What it is, in the words of a person, and what is remembered of it."""
+    """The events of a change, with their texts; updates the notes about its job."""
     name = subject.name or subject.job_id
     due = to_text(happening.key.scheduled_for)
     found: list[tuple[NotifyEvent, str]] = []
@@ -274,7 +274,7 @@ def _message(event: NotifyEvent, text: str, subject: Subject, happening: Happeni
 
 
 def _mannered(book: Book, notes: _Notes, message: Message, now: Instant, manners: Manners) -> Message | None:
-    """The message, unless it is held back for now."""
+    """The message, unless it is suppressed for now."""
     quiet = notes.quiet.get(message.event)
     if (quiet is not None and now < quiet.until) or not _has_room(book, now, manners):
         if quiet is None:

@@ -1,4 +1,4 @@
-"""How messages get to their receivers: apart from everything else, retried, and bounded in every way."""
+"""Delivers messages: in its own threads, with retries, and with limits on everything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("evertick.notify")
 
 LOG_MAX: Final = 1_000
 KNOWN_MAX: Final = 10_000
-"""Deliveries that are recognised when they are asked for again."""
+"""Recent deliveries, for queries."""
 
 
 class Delivered(StrEnum):
@@ -81,7 +81,7 @@ class Sender:
         self._records: deque[DeliveryRecord] = deque(maxlen=LOG_MAX)
         self._unlogged: deque[DeliveryRecord] = deque()
         self.counts: Counter[str] = Counter()
-        """Deliveries by how they ended."""
+        """Deliveries by result."""
         self._threads = [
             threading.Thread(target=self._work, name=f"evertick-notify-{number}", daemon=True)
             for number in range(settings.workers)
@@ -100,7 +100,7 @@ class Sender:
         self._log_ends()
 
     def stop(self, timeout: float) -> bool:
-        """Try what waits once more, then end; answers whether nothing was left."""
+        """Try each queued message once more, then stop; returns whether none was left."""
         deadline = self._clock() + timeout
         with self._changed:
             self._is_stopping = True

@@ -1,4 +1,4 @@
-"""How a write to the ledger reads as one line of text, with a checksum that tells whether the line is whole."""
+"""Encodes a write to the ledger as one line of text, with a checksum that detects an incomplete line."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Recording(NamedTuple):
 
 
 Write: TypeAlias = Batch | Recording | Leasing | Compaction
-"""One call that changes the ledger; replayed in order, the calls make the same ledger again."""
+"""One call that changes the ledger; replaying all calls in order rebuilds the ledger."""
 
 
 def seen_at(write: Write) -> Instant | None:
-    """What time it was when a call was made, if it says."""
+    """The time of a call, if the call has one."""
     match write:
         case Leasing():
             return write.now
@@ -64,7 +64,7 @@ def seal(document: dict[str, Json]) -> bytes:
 
 
 def unseal(line: bytes) -> dict[str, Json] | None:
-    """What a line says, without its newline; None if it is not whole."""
+    """The content of a line without its newline; None if the line is incomplete."""
     body = b"{" + line[_HEAD:]
     if not line.startswith(SUM) or line[_HEAD - 2 : _HEAD] != b'",':
         return None

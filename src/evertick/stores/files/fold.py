@@ -1,4 +1,4 @@
-"""A snapshot of the ledger that is written some lines at a time, so that no single write has to wait for all of it."""
+"""Writes a snapshot of the ledger in small parts, so that no write to the ledger waits for the whole snapshot."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from evertick.stores.files.codec import SUM, VERSION, encode_contents
 from evertick.stores.memory import Contents
 
 LINES: Final = 1_000
-"""Lines written in one go, at least: some milliseconds."""
+"""The minimum number of lines in one part: some milliseconds."""
 PARTS: Final = 200
-"""In how many goes at most: what is written meanwhile must be carried over into the next journal."""
+"""The maximum number of parts: writes that arrive meanwhile must be copied into the next journal."""
 _END = b"]}}\n"
 
 
 class Fold:
-    """The ledger as it was when it began, in a file beside the present snapshot; `seal` writes the same in one go."""
+    """A copy of the ledger as of its start, in a file beside the current snapshot; `seal` writes the same at once."""
 
     def __init__(self, path: Path, known: dict[str, Any], contents: Contents, journal_end: int) -> None:
         self.path = path
         self.journal_end = journal_end
-        """Up to where the journal is in the snapshot."""
+        """The snapshot contains the journal up to here."""
         self.draft = path.with_name(f"{path.name}.tmp-{os.getpid()}")
         self._rows = contents.rows
         self._lines = max(LINES, -(-len(contents.rows) // PARTS))
@@ -41,7 +41,7 @@ class Fold:
         self._head = b'%b%08x",%b' % (SUM, 0, body[1:])
 
     def go_on(self) -> bool:
-        """Write the next lines; answers whether all of it is on the disk now."""
+        """Write the next lines; returns whether the snapshot is complete and on disk."""
         if not self.size:
             self._append(self._head)
         some = self._rows[self._done : self._done + self._lines]

@@ -1,4 +1,4 @@
-"""Where the ledger's writes are kept until they are folded into a snapshot: one durable line each."""
+"""The journal: one durable line for each write to the ledger since the last snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evertick.stores.files.codec import Write, decode_write, encode_write, seal,
 
 
 class Journal:
-    """An open journal; `end` is how far it is known to be good."""
+    """An open journal; it is valid up to `end`."""
 
     def __init__(self, path: Path, end: int) -> None:
         self.path = path
@@ -66,7 +66,7 @@ class Journal:
         os.close(self._fd)
 
     def _clear_leftovers(self) -> None:
-        """Cut off what a write that failed, or a crash, left behind the last good line."""
+        """Remove what a failed write or a crash left after the last valid line."""
         if self._has_leftovers:
             os.ftruncate(self._fd, self.end)
             os.fsync(self._fd)
@@ -84,25 +84,25 @@ class Ending(Enum):
 
     WHOLE = "whole"
     TORN = "torn"
-    """In a line that was never finished, hence never acknowledged."""
+    """In an unfinished line, which was never acknowledged."""
     BARE = "bare"
-    """In a line that is all there but for its newline."""
+    """In a line that is complete except for its newline."""
     DAMAGED = "damaged"
-    """In a line that was finished and cannot be read."""
+    """In a finished line that cannot be read."""
 
 
 class Lines(NamedTuple):
     writes: list[tuple[int, Write]]
-    """Sequence numbers, and what was written."""
+    """Sequence numbers and writes."""
     end: int
-    """Where the last good line ends."""
+    """The end of the last valid line."""
     ending: Ending
     unread: int
-    """How many lines there are behind it."""
+    """The number of lines after it."""
 
 
 def read_lines(content: bytes) -> Lines:
-    """What a journal says, up to the first line that cannot be read."""
+    """The lines of a journal up to the first unreadable one."""
     writes: list[tuple[int, Write]] = []
     end = 0
     for line, is_finished in _split(content):

@@ -28,7 +28,7 @@ VERSION = 1
 
 
 class Ended(NamedTuple):
-    """A run that ended, as the state file's history tells it."""
+    """An ended run, as the history of the state file shows it."""
 
     started_at: Instant
     finished_at: Instant
@@ -46,7 +46,7 @@ class Ended(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What a job's state file counts, also of runs that are no longer in the ledger."""
+    """The counts of a job's state file; they include runs that the ledger no longer has."""
 
     total: int = 0
     succeeded: int = 0
@@ -86,7 +86,7 @@ class Tally:
 
 
 def watermark_of(job: JobRecord, floors: Mapping[int, Instant]) -> Instant:
-    """Through which instant a job's occurrences are decided."""
+    """The instant up to which a job's occurrences are decided."""
     return job.watermark if job.held else max(job.watermark, floors.get(bucket_of(job.job_id), job.watermark))
 
 
@@ -171,7 +171,7 @@ def schedule_id(job_id: str) -> str:
 
 
 def read_tally(place: Path) -> Tally:
-    """What a predecessor counted for a pipeline; an empty tally if there is nothing, or nothing that can be read."""
+    """The counts of a predecessor for a pipeline; empty if there are none or they cannot be read."""
     content = read_if_there(place / STATE_FILE)
     try:
         document = json.loads(content or b"{}")
@@ -205,7 +205,7 @@ def _last(run: Ended) -> dict[str, Any]:
 
 
 def _result_of(row: LedgerRow) -> tuple[str | None, int | None]:
-    """What the last step of a pipeline handed on."""
+    """The output of the last step of a pipeline."""
     for step in read_steps(row.steps):
         try:
             told = parse_json(step.output or "")

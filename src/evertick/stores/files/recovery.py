@@ -29,11 +29,11 @@ LOOK = "Inspect the files that were set aside, and delete them when you no longe
 
 class SavedLedger(NamedTuple):
     sequence: int
-    """The number of the last write in it."""
+    """The number of its last write."""
     contents: Contents
     tallies: Json = MappingProxyType({})
     seen_at: Instant = 0
-    """The time as it was last seen."""
+    """The last known time."""
     size: int = 0
 
 
@@ -44,20 +44,20 @@ NOTHING = SavedLedger(0, Contents())
 class Recovered:
     snapshot: SavedLedger = NOTHING
     writes: list[Write] = field(default_factory=list)
-    """What was written after the snapshot, in order."""
+    """The writes after the snapshot, in order."""
     sequence: int = 0
     journal_end: int = 0
     is_new: bool = False
-    """There was nothing at all."""
+    """No files existed."""
     is_patched: bool = False
-    """Not what the present generation says by itself: a new one must be written before anything else."""
+    """The current generation alone does not have it: write a new generation first."""
     is_lossy: bool = False
-    """Something that was acknowledged is not in it."""
+    """An acknowledged write is missing."""
     notices: list[str] = field(default_factory=list)
 
 
 def recover(folder: Path) -> Recovered:
-    """Read the newest ledger that the files in a folder can still make."""
+    """Rebuild the newest ledger that the files of a folder allow."""
     left_before = sorted(path for path in folder.iterdir() if UNREADABLE in path.name)
     found = Recovered(notices=[f"{path} was set aside at an earlier start. {LOOK}" for path in left_before])
     present, previous = (_read_snapshot(folder / name) for name in (SNAPSHOT, SNAPSHOT + PREVIOUS))
@@ -115,7 +115,7 @@ def _read_snapshot(path: Path) -> SavedLedger | Literal[False] | None:
 
 
 def _follow(found: Recovered, path: Path, content: bytes | None) -> int:
-    """Add the lines of a journal that continue what was found so far; answers where the good ones end."""
+    """Add the lines of a journal that continue the ledger; returns where the valid ones end."""
     if content is None:
         return 0
     lines = read_lines(content)

@@ -54,7 +54,7 @@ from evertick.stores.files.recovery import JOURNAL, PREVIOUS, SNAPSHOT, recover
 from evertick.stores.memory import MemoryStore
 
 FLUSH_US: Final = 5 * SECOND
-"""How old the files for people may be: twelve writes a minute, however many jobs there are."""
+"""How old the files for people may be: twelve writes a minute, for any number of jobs."""
 FOLD_BYTES: Final = 4 << 20
 """A journal this long is folded into a snapshot, unless the snapshot is longer still."""
 LATE: Final = 2
@@ -200,7 +200,7 @@ class FilesStore:
         return answer
 
     def _apply(self, write: Write) -> Any:
-        """Do what a line of the journal says; the same for a new line and for one that is read again."""
+        """Apply a line of the journal: a new one, or one from a replay."""
         self._seen_at = seen_at(write) or self._seen_at
         match write:
             case Leasing():
@@ -225,7 +225,7 @@ class FilesStore:
         return answer
 
     def _open_among(self, keys: set[RunKey]) -> set[RunKey]:
-        """Those that are not there yet or have not ended, so that each end is counted once."""
+        """Runs that are new or open, so that each end is counted once."""
         lines = ((key, self._memory.line(key)) for key in keys)
         return {key for key, row in lines if row is None or row.state not in TERMINAL}
 
@@ -262,7 +262,7 @@ class FilesStore:
         self._is_stale = bool(known)
 
     def _take_over(self, *, with_watermarks: bool) -> None:
-        """Begin with what a predecessor left in the files for people."""
+        """Start from the files for people that a predecessor left."""
         for place in sorted(path.parent for path in self.folder.glob(f"*/{STATE_FILE}")):
             if pipeline_of(self.folder, place.name) is not None:
                 self._tallies[place.name] = read_tally(place)
@@ -282,7 +282,7 @@ class FilesStore:
             self._fold()
 
     def _fold_if_possible(self) -> None:
-        """Go on with a snapshot, or begin one if it is time: each write does a small part of it."""
+        """Continue the snapshot, or begin one if it is due: each write does a small part."""
         try:
             if self._folding is None:
                 self._folding = self._begin_fold()
@@ -294,7 +294,7 @@ class FilesStore:
             self._fold_at = self._journal.end + self._fold_bytes
 
     def _fold(self) -> None:
-        """Write all of the ledger down at once."""
+        """Write the whole snapshot at once."""
         self._drop_fold()
         self._folding = self._begin_fold()
         try:
@@ -359,7 +359,7 @@ class FilesStore:
 
 
 def _own(home: Path) -> int:
-    """Make the folder ours until the descriptor is closed; the kernel lets go of it however this process ends."""
+    """Own the folder until the descriptor is closed; the kernel releases it when this process ends."""
     try:
         home.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         home.mkdir(mode=FOLDER_MODE, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where the lines of an in-memory ledger are found: in order of the keyset, by job, by a rare end, and among gaps."""
+"""Indexes of an in-memory ledger: by key, by job, by rare outcomes, and for gaps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Stretch: TypeAlias = tuple[Instant, Instant]
 Read: TypeAlias = Callable[[Place | None, Place | None, int], list[Place]]
 """The places of lines: from the first, before the second, at most this many, in the wanted order."""
 RARE = TERMINAL - {SUCCEEDED}
-"""Ends that few lines have, and that are looked for most."""
+"""Outcomes that few lines have and that people search for most."""
 QUOTA_MIN = 16
 """Read at least this many of each list where several are merged."""
 
@@ -35,7 +35,7 @@ def next_place(place: Place) -> Place:
 
 
 class TimeOrder:
-    """Writing is quick, and reading pays for what was written since, not for what is there."""
+    """Writing is quick; reading sorts only what was written since the last read."""
 
     __slots__ = ("_added", "_removed", "_sorted")
 
@@ -109,7 +109,7 @@ class TimeIndex:
             insort(self._gaps.setdefault(job_id, []), (at, through))
 
     def end(self, key: RunKey, state: RunState) -> None:
-        """A line that is there has come to its end."""
+        """Note that an existing line has ended."""
         if state in RARE:
             self._ended[state].add(place_of(key))
 
@@ -178,7 +178,7 @@ class TimeIndex:
         return [place for place in found if place >= end]
 
     def _reads(self, where: RunFilter) -> Sequence[Read]:
-        """Where to look: wherever the fewest lines are."""
+        """The index with the fewest candidates."""
         is_forward = where.oldest_first
 
         def of_places(places: TimeOrder) -> Read:

@@ -1,4 +1,4 @@
-"""How a line of the ledger begins, changes, and is found, where it is kept as a value."""
+"""How a line of the ledger is created, changed and matched as a value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def stands(change: Change, row: LedgerRow | None) -> bool:
 
 
 def ends_at(row: LedgerRow) -> Instant:
-    """The last occurrence that a line speaks of."""
+    """The last occurrence of a line."""
     return row.key.scheduled_for if row.through is None else row.through
 
 

@@ -55,7 +55,7 @@ HANDFUL = 1_000
 
 
 class Contents(NamedTuple):
-    """All that a ledger holds, as values: what a store that keeps files writes down."""
+    """The whole ledger as values, which the files store writes to disk."""
 
     rows: Sequence[LedgerRow] = ()
     jobs: Sequence[JobRecord] = ()
@@ -126,7 +126,7 @@ class MemoryStore:
             raise Fenced(tuple(sorted(lost)))
 
     def check_gaps(self, batch: Batch) -> None:
-        """Refuse a batch with a gap around lines that are there, other than those it withdraws."""
+        """Refuse a batch with a gap around existing lines that it does not withdraw."""
         gaps = [entry for entry in batch.entries if entry.is_gap and not entry.key.origin]
         if not gaps:
             return
@@ -228,7 +228,7 @@ class MemoryStore:
         return Page(rows, None)
 
     def _open_page(self, where: RunFilter, after: RunKey | None, limit: int) -> Page:
-        """Of open lines, which are few: without walking over those that have ended."""
+        """A page of open lines, which are few: ended lines are not read."""
         with self._lock:
             found = [self._rows[key] for keys in self._open for key in keys]
         where = replace(where, job_ids=frozenset(where.job_ids))
@@ -241,7 +241,7 @@ class MemoryStore:
         return Page(rows[:limit], rows[limit - 1].key if len(rows) > limit else None)
 
     def _walk(self, where: RunFilter, after: Place | None = None, count: int = HANDFUL) -> Iterator[LedgerRow]:
-        """The matching lines, in order. A writer waits for a handful of them, not for all."""
+        """The matching lines, in order. A writer waits for a few of them, not for all."""
         where = replace(where, job_ids=frozenset(where.job_ids))
         while True:
             with self._lock:
@@ -342,7 +342,7 @@ class MemoryStore:
         return len(old)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """There is nothing to release."""
 
     # The parts of a commit
 
@@ -351,7 +351,7 @@ class MemoryStore:
         return 0 if held is None else held.epoch
 
     def _enter(self, entry: Entry, by: str) -> bool:
-        """Write an entry unless it was decided already; answers whether it is ours."""
+        """Write an entry unless its occurrence was decided before; returns whether it was written."""
         known = self._rows.get(entry.key)
         if known is not None:
             return known.decided_by == by

@@ -1,4 +1,4 @@
-"""How many lines fall into each cell of time, by kind, from lines in memory."""
+"""Counts lines in memory by time cell and kind."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Finding(NamedTuple):
     is_fine: bool
     text: str
     next_step: str = ""
-    """What to do about it."""
+    """The next step."""
 
 
 def migrate(url: str) -> str:

@@ -20,7 +20,7 @@ Update = Callable[[sa.Connection, Sequence[Params]], int]
 
 
 def end_counters(ended: HourCounts) -> Counter[str]:
-    """The counters of entries that ended so."""
+    """The counters of these ends."""
     found: Counter[str] = Counter()
     for (_, state, _, reason), (entries, occurrences) in ended.items():
         if state is SKIPPED:
@@ -42,7 +42,7 @@ class Recorded:
 
 @dataclass(slots=True)
 class _Known:
-    """What a run is while changes are applied to it."""
+    """The state of a run while changes are applied to it."""
 
     state: RunState
     fence: int
@@ -54,7 +54,7 @@ class _Known:
 def apply_changes(
     connection: sa.Connection, statements: Statements, changes: Sequence[Change], update: Update
 ) -> Recorded:
-    """Write the changes. Nearly always all of them apply; only when some do not is it found out which."""
+    """Write the changes. Nearly always all of them apply; only if some do not, the code finds out which."""
     if not changes:
         return Recorded()
     ended = _ends(changes)

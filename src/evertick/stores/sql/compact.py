@@ -1,4 +1,4 @@
-"""What leaves the ledger when it is old: ended lines, and the schedules and definitions that only spoke of them."""
+"""Deletes old data from the ledger: ended lines, and the schedules and definitions that only they used."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compact(
 def _old_lines(
     connection: sa.Connection, before: Mapping[str, Instant], default_before: Instant | None, limit: int
 ) -> Iterator[Old]:
-    """For each bound the oldest lines that it lets go; jobs that share a bound share a query."""
+    """For each bound, the oldest lines to delete; jobs with the same bound share a query."""
     by_bound: dict[Instant, list[str]] = defaultdict(list)
     for job_id, bound in before.items():
         by_bound[bound].append(job_id)
@@ -64,7 +64,7 @@ def _old_lines(
 
 
 def _walk(connection: sa.Connection, bound: Instant, but_for: Collection[str], limit: int) -> Iterator[Old]:
-    """The oldest lines of all jobs but these, where these are too many to be named in a statement."""
+    """The oldest lines of all jobs except these, if these are too many for one statement."""
     behind: sa.ColumnElement[bool] = sa.true()
     while page := _select(connection, bound, behind, limit):
         yield from (line for line in page if line[1] not in but_for)

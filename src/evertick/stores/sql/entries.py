@@ -1,4 +1,4 @@
-"""Which entries of a batch are new: what was decided already, as a line or inside a gap, is not decided again."""
+"""Which entries of a batch are new: an occurrence that a line or a gap has decided is not decided again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Entered:
     refused: set[RunKey] = field(default_factory=set)
 
     def counts(self) -> tuple[Counter[str], HourCounts]:
-        """What the written ones add to the counters, and those of them that were entered as ended."""
+        """What the written entries add to the counters, and the entries among them that have ended."""
         counted: Counter[str] = Counter()
         ended = HourCounts()
         kinds = Counter((entry.trigger, entry.state in TERMINAL) for entry in self.written)
@@ -67,7 +67,7 @@ def enter_all(
 
 
 def decided_by(connection: sa.Connection, statements: Statements, keys: Iterable[RunKey]) -> dict[RunKey, str]:
-    """Who decided these runs, of those that are there."""
+    """Which node decided each of these runs that exist."""
     found: dict[RunKey, str] = {}
     for chunk in chunks(keys, CHUNK):
         params = tuple(value for key in chunk for value in key_row(key))
@@ -123,7 +123,7 @@ def _refused(
     around: set[RunKey],
     stretched: set[str],
 ) -> set[RunKey]:
-    """Judge the entries in their order: an earlier one of the same batch stands in the way of a later one too."""
+    """Check the entries in order: an earlier one of the same batch can conflict with a later one."""
     refused: set[RunKey] = set()
     accepted: dict[str, dict[Instant, Instant]] = defaultdict(dict)
     for entry in entries:

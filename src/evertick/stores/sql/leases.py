@@ -1,4 +1,4 @@
-"""What nodes take from each other under row locks: leases, each with an epoch, and the slots of shared queues."""
+"""Leases, each with an epoch, and the slots of shared queues: nodes take them under row locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a database gets the tables that this Evertick uses: numbered steps, forward only, each one re-runnable.
+"""Migrates a database to the current schema: numbered steps, forward only, each one repeatable.
 
 The tables are declared once, in `schema.py`, and the first step creates them as they are declared today. To change a
 released schema, change `schema.py` and add a step to `STEPS` that brings the released tables to it. A step may find its
@@ -26,7 +26,7 @@ from evertick.stores.sql.schema import BY_END, DIALECTS_BY_END, METADATA, RUNS, 
 
 
 class SchemaEditor:
-    """What a step may do to a database: Alembic's operations, for what is not there yet."""
+    """The operations of a migration step: Alembic's, skipped for objects that exist."""
 
     def __init__(self, connection: sa.Connection) -> None:
         from alembic.migration import MigrationContext  # loaded only where there is work for it
@@ -85,14 +85,14 @@ class SchemaEditor:
 
 
 def _length(kind: sa.types.TypeEngine[Any]) -> int:
-    """How many characters a column holds; 0 where that is not limited."""
+    """The maximum length of a column; 0: no limit."""
     return (kind.length or 0) if isinstance(kind, sa.String) else 0
 
 
 class Step(NamedTuple):
     apply: Callable[[SchemaEditor], None]
     is_breaking: bool = False
-    """Whether the version before cannot go on behind it."""
+    """Whether the previous version cannot use the schema after this step."""
 
 
 def create_ledger(editor: SchemaEditor) -> None:
@@ -117,17 +117,17 @@ STEPS: tuple[Step, ...] = (Step(create_ledger, is_breaking=True),)
 
 
 def newest() -> int:
-    """The version of the schema that this Evertick makes."""
+    """The schema version of this Evertick."""
     return FIRST + len(STEPS) - 1
 
 
 class Schema(NamedTuple):
-    """What a database says of its tables."""
+    """The schema version of a database, and the versions that can use it."""
 
     version: int = 0
     """0: there are none."""
     made_by: str = ""
-    """The Evertick that took the last step."""
+    """The Evertick version that applied the last step."""
     serves: int = 0
     """The oldest version of the schema whose statements work on this one."""
 
@@ -151,7 +151,7 @@ def read_schema(connection: sa.Connection) -> Schema:
 
 
 def refuse_newer(found: Schema, place: str) -> None:
-    """A database that serves newer versions only is not touched: this one may not know what its columns mean."""
+    """Refuse a database that only newer versions can use: this version may misread its columns."""
     if found.is_too_new:
         raise SchemaTooNew(
             f"{place} has schema version {found.version}, written by Evertick {found.made_by}. Its readers must know "
@@ -161,7 +161,7 @@ def refuse_newer(found: Schema, place: str) -> None:
 
 
 def is_breaking(found: int) -> bool:
-    """Whether the way from this version to the newest is one that older versions cannot go on behind."""
+    """Whether a step from this version to the newest breaks older versions."""
     return 0 < found < oldest_served()
 
 
@@ -171,7 +171,7 @@ def oldest_served() -> int:
 
 
 def upgrade(connection: sa.Connection, place: str) -> int:
-    """Take the steps that are missing; answers how many there were."""
+    """Apply the missing steps; returns how many."""
     found = read_schema(connection)
     refuse_newer(found, place)
     missing = [(number, step) for number, step in enumerate(STEPS, FIRST) if number > found.version]

@@ -1,4 +1,4 @@
-"""How much there is of what, from the ledger in a database: counted there, and not read line by line."""
+"""Counts for overviews, computed by the database instead of line by line."""
 
 from __future__ import annotations
 

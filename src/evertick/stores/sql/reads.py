@@ -1,4 +1,4 @@
-"""How the ledger is read: whole for a node that takes buckets over, by pages for people."""
+"""Reads the ledger: whole for a node that takes over buckets, page by page for people."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _paged(
 
 
 def select_lines(where: RunFilter) -> sa.Select[Any]:
-    """The lines that a filter finds, but for gaps that began before `since`."""
+    """The lines that match a filter, except gaps that began before `since`."""
     statement = filtered(sa.select(*LINE), where)
     return statement if where.since is None else statement.where(RUNS.c.scheduled_for >= where.since)
 
@@ -218,7 +218,7 @@ def select_reaching_gaps(where: RunFilter) -> sa.Select[Any]:
 
 
 def select_gaps(where: RunFilter) -> sa.Select[Any]:
-    """The gaps that a filter finds, by their own table: there are few of them among many lines."""
+    """The gaps that match a filter, from their own table: they are few among many lines."""
     same = sa.and_(*(RUNS.c[name] == GAPS.c[name] for name in ("scheduled_for", "job_id", "origin")))
     statement = filtered(sa.select(*LINE).join_from(GAPS, RUNS, same), where)
     return statement if where.since is None else statement.where(GAPS.c.through >= where.since)

@@ -1,4 +1,4 @@
-"""How the values of the ledger become rows of a database, and rows values."""
+"""Converts values of the ledger to rows of a database, and back."""
 
 from __future__ import annotations
 

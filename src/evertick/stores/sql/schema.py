@@ -1,4 +1,4 @@
-"""Which tables a ledger has in a database; `migrations` creates them, and brings older ones to this."""
+"""The tables of a ledger in a database; `migrations` creates them and migrates older ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a ledger on a database server is reached: engines whose every connection is checked before its first use."""
+"""Connections to a ledger on a database server: each is checked before its first use."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ServerStore(SqlStore):
     """What PostgreSQL and MySQL have in common beside the SQL."""
 
     deadlocks: ClassVar[frozenset[object]]
-    """The codes of errors that end a transaction for the sake of another."""
+    """The codes of errors with which the server ends a transaction in favour of another."""
 
     lost_errors: ClassVar[tuple[type[Exception], ...]]
-    """The driver's errors that mean: the server is away, or does not want to."""
+    """The driver's errors for an unreachable or refusing server."""
 
     def __init__(
         self, url: sa.URL, defaults: Mapping[str, Any], prepare: Callable[[Any], None], *, migrate: bool

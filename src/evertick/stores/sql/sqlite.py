@@ -29,7 +29,7 @@ from evertick.stores.sql.store import SqlStore, unavailable
 
 BUSY_SECONDS: Final = 30
 CHECK_STEPS: Final = 50_000
-"""Steps of SQLite's machine between two looks at whether a check is to stop."""
+"""How many SQLite instructions run between two checks whether to stop."""
 FINDINGS_MAX: Final = 5
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -38,7 +38,7 @@ class SqliteStore(SqlStore):
     tongue = SQLITE
 
     def __init__(self, path: Path, *, force: bool = False, check: bool = True, migrate: bool = True) -> None:
-        """Open the ledger in a file, or make it; `force` opens it on a network file system too."""
+        """Open the ledger in a file, or create it; `force` opens it on a network file system too."""
         self.path = path.absolute()
         _refuse_network(self.path, forced=force)
         self._is_new = not self.path.exists()
@@ -60,16 +60,16 @@ class SqliteStore(SqlStore):
         return Capabilities(integrity_checks=self, backups=self)
 
     def check(self) -> None:
-        """Raise `StoreCorrupt` unless the file is whole."""
+        """Raise `StoreCorrupt` if the file is damaged."""
         with self._naming_errors(), self._reader.connect() as connection:
             found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         if found != "ok":
             raise self._corrupt(str(found))
 
     def full_check(self, is_stopping: Callable[[], bool] = lambda: False) -> str | None:
-        """What a full reading finds wrong, indexes that disagree with their tables included; None: nothing.
+        """The damage that a full read finds, including indexes that disagree with their tables; None: no damage.
 
-        It has a connection of its own that cannot write, and may take minutes. `InterruptedError` when told to stop.
+        It uses its own read-only connection and may take minutes. Raises `InterruptedError` when asked to stop.
         """
         address = f"file:{quote(str(self.path))}?mode=ro"
         try:
@@ -96,7 +96,7 @@ class SqliteStore(SqlStore):
             raise self._corrupt("it is empty, and has backups")
 
     def backup(self, now: Instant, keep_days: int = sqlite_backup.KEEP_DAYS, every_us: int = DAY) -> Path | None:
-        """Copy the ledger beside itself unless that was done within a day; answers where to."""
+        """Copy the ledger to a file beside it, unless a copy is less than a day old; returns its path."""
         try:
             return sqlite_backup.backup(self.path, now, keep_days, every_us)
         except (sqlite3.Error, OSError) as error:

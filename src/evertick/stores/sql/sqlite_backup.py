@@ -1,4 +1,4 @@
-"""How a ledger in a file is kept twice, and what to do when the first one is broken."""
+"""Backups of a SQLite ledger, and how to restore a damaged one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def backups(path: Path) -> list[tuple[Instant, Path]]:
 
 
 def backup(path: Path, now: Instant, keep_days: int = KEEP_DAYS, every_us: int = DAY) -> Path | None:
-    """Copy the ledger unless the newest copy is younger than this; answers where to."""
+    """Copy the ledger unless the newest copy is younger than this; returns its path."""
     known = backups(path)
     if known and now - known[-1][0] < every_us:
         return None
@@ -69,7 +69,7 @@ def _made_at(file: Path) -> Instant:
 
 
 def way_out(path: Path, reason: str) -> str:
-    """What to tell the person whose ledger is damaged."""
+    """The message for a damaged ledger: how to restore it."""
     known = backups(path)
     here = shlex.quote(str(path))
     aside = f'for f in {here} {here}-wal {here}-shm; do [ -e "$f" ] && mv "$f" "$f.damaged"; done'

@@ -1,4 +1,4 @@
-"""How the hot statements are written for each database: texts made once, run with the driver's own parameters."""
+"""The statements of the hot path for each database: texts built once, run with the driver's own parameters."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Dialect:
     """The driver's parameter."""
     greatest: str
     upsert: str
-    """What follows the values of an insert that may meet a row; {keys} and {sets} are filled in."""
+    """The clause after the values of an insert that may conflict with a row; {keys} and {sets} are filled in."""
     proposed: str
-    """How that part names the value which was to be inserted; {column} is filled in."""
+    """How that clause names the value to insert; {column} is filled in."""
     keep: str
-    """The same for an insert that leaves the row it meets; {keys} and {key} are filled in."""
+    """The same for an insert that keeps the existing row; {keys} and {key} are filled in."""
     has_values: bool = False
     """A list of values may stand for a table and name its columns: planned faster than as many selects."""
     text_cast: str = ""
@@ -71,7 +71,7 @@ class Dialect:
         return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({self.marks(len(columns))})"
 
     def insert_or(self, table: str, keys: Sequence[str], columns: Sequence[str], **sets: str) -> str:
-        """Insert, or replace the columns that are not keys; `sets` says it for those that are not just replaced."""
+        """Insert, or replace the columns that are not keys; `sets` has expressions for other changes."""
 
         def told(column: str) -> str:
             new, old = self.proposed.format(column=column), f"{table}.{column}"
@@ -225,7 +225,7 @@ class Statements:
         )
 
     def _lease_rows(self, count: int, lock: str) -> str:
-        """Leases by name, in the order in which everybody locks them."""
+        """Leases by name, in the order in which every node locks them."""
         return (
             "SELECT name, holder, epoch, expires_at FROM evertick_leases "
             f"WHERE name IN ({self.tongue.marks(count)}) ORDER BY name{lock}"

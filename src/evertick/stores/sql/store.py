@@ -1,4 +1,4 @@
-"""A ledger in a database: what the three of them have in common.
+"""A ledger in a database: the part that SQLite, PostgreSQL and MySQL share.
 
 Every write is one transaction, run again as a whole when the database breaks a deadlock. Statements on the hot path go
 to the driver as text with a list of rows; SQLAlchemy keeps the connections, names the errors and writes the filters.
@@ -46,7 +46,7 @@ from evertick.stores.sql.statements import Dialect, Statements
 T = TypeVar("T")
 
 TRIES: Final = 8
-"""How often a transaction is run when the database breaks deadlocks by ending it."""
+"""How often a transaction is tried when the database ends it to break a deadlock."""
 SHARES: Final = 16
 """Rows per counter, so that nodes that write at once rarely meet."""
 
@@ -54,7 +54,7 @@ SHARES: Final = 16
 class SqlStore(ABC):
     tongue: ClassVar[Dialect]
     conflict_errors: ClassVar[tuple[type[Exception], ...]] = (exc.IntegrityError,)
-    """What an insert raises that meets a row; the driver's own where a statement bypasses SQLAlchemy."""
+    """What an insert raises that conflicts with a row; the driver's own where a statement bypasses SQLAlchemy."""
 
     def __init__(self, place: str, writer: sa.Engine, reader: sa.Engine) -> None:
         self.place = place
@@ -159,7 +159,7 @@ class SqlStore(ABC):
         return self._write(rebuild)
 
     def migrate(self) -> int:
-        """Bring the database to this Evertick's schema; answers how many steps that took."""
+        """Migrate the database to the current schema; returns the number of steps."""
         found = self.schema()
         migrations.refuse_newer(found, self.place)
         if found.version >= migrations.newest():
@@ -173,12 +173,12 @@ class SqlStore(ABC):
             return migrations.upgrade(connection, self.place)
 
     def schema(self) -> migrations.Schema:
-        """What the database says of its tables."""
+        """The schema of the database."""
         with self._naming_errors(), self._reader.connect() as connection:
             return migrations.read_schema(connection)
 
     def read(self, look: Callable[[sa.Connection], T]) -> T:
-        """Look at the tables themselves, for those who look after the database."""
+        """Read the tables directly, for `evertick db`."""
         with self._naming_errors(), self._reader.connect() as connection:
             return look(connection)
 
@@ -194,7 +194,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _update(self, connection: sa.Connection, rows: Sequence[Params]) -> int:
-        """Apply rows of `CHANGE_COLUMNS` where the guard allows it; answers how many were."""
+        """Apply rows of `CHANGE_COLUMNS` where the guard allows it; returns how many."""
 
     @abstractmethod
     def _lock_gaps(self, connection: sa.Connection, exclusive: bool) -> None:
@@ -206,7 +206,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _now(self, connection: sa.Connection, now: Instant) -> Instant:
-        """The time that leases are judged by."""
+        """The clock for leases."""
 
     @abstractmethod
     def _snapshot(self) -> AbstractContextManager[sa.Connection]:
@@ -222,11 +222,11 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _named(self, error: Exception) -> StoreError | None:
-        """What an error of the driver means; None where it is a fault of ours."""
+        """The store error for an error of the driver; None if it is a bug of ours."""
 
     @abstractmethod
     def _is_deadlock(self, error: Exception) -> bool:
-        """Whether the database ended the transaction for the sake of another, so that it may be run again."""
+        """Whether the database ended the transaction to break a deadlock, so that it can be repeated."""
 
     def _announce_requests(self, connection: sa.Connection) -> None:  # noqa: B027 - not all can
         """Announce to waiting nodes that there are requests."""
@@ -262,7 +262,7 @@ class SqlStore(ABC):
         return Committed(frozenset(entered.refused), crowded, recorded.overruled, outranked)
 
     def _check_epochs(self, connection: sa.Connection, epochs: Mapping[int, int]) -> None:
-        """Hold the leases as they are until the transaction ends, so that no node takes one over meanwhile."""
+        """Lock the leases until the transaction ends, so that no node takes one over meanwhile."""
         if not epochs:
             return
         names = sorted(map(bucket_lease, epochs))
