@@ -214,9 +214,12 @@ class Client:
         is_complete = not data and self.read_log(run_id, attempt, step, offset, 1).is_complete
         return LogChunk(data, offset + len(data), is_complete)
 
-    def search_log(self, run_id: str, attempt: int, step: str, text: str) -> LogHits:
-        """The lines of a log that contain a text; case is ignored."""
-        return self._call(routes.SEARCH_LOG, run=run_id, attempt=attempt, step=step, text=text)
+    def search_log(
+        self, run_id: str, attempt: int, step: str, text: str = "", *, errors: bool = False, line: int | None = None
+    ) -> LogHits:
+        """The lines of a log that contain a text (case is ignored), that look like errors, or that has a number."""
+        place = {"run": run_id, "attempt": attempt, "step": step}
+        return self._call(routes.SEARCH_LOG, text=text, errors=errors or None, line=line, **place)
 
     # --- time
 

@@ -11,7 +11,7 @@ from evertick.errors import InvalidArgument
 from evertick.executors.logs import LogChunk, LogFile
 from evertick.model.instant import MINUTE
 from evertick.operations.local import LocalOperations
-from evertick.operations.log_queries import HITS_MAX, search_lines
+from evertick.operations.log_queries import HITS_MAX, find_line, search_errors, search_lines
 from evertick.operations.run_logs import RunLogs
 from tests.operations.ledger import at, entry, fill, job, key, ran
 
@@ -92,3 +92,17 @@ def test_a_log_is_searched_as_a_whole(operations):
     assert operations.read_log(RUN, 1, "main", hit, 8).text == "line 777"
     with pytest.raises(InvalidArgument):
         operations.search_log(RUN, 1, "main", "")
+
+
+@given(st.text(alphabet="ab\n", max_size=60), st.integers(1, 7), st.integers(1, 70))
+def test_a_line_is_found_by_its_number_however_the_log_is_cut(text, size, number):
+    data = text.encode()
+    pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
+    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)] if data else []
+    expected = [(number, starts[number - 1])] if number <= len(starts) else []
+    assert [(hit.line, hit.offset) for hit in find_line(pieces, number).hits] == expected
+
+
+def test_lines_that_look_like_errors_are_found():
+    log = b"ok\nno errors here\nValueError: x\n\x1b[31mFATAL\x1b[0m y\nterror\n"
+    assert [hit.line for hit in search_errors([log]).hits] == [3, 4]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import expect
@@ -69,6 +70,18 @@ def test_a_log_has_its_colours_and_can_be_searched_and_kept(job, house):
     page.get_by_role("searchbox", name="Search in this log").fill("page 2")
     expect(log.locator("mark")).to_have_text("page 2")
     expect(page.get_by_text("1 of 1 line")).to_be_visible()
+    page.get_by_role("button", name="First error").click()
+    page.get_by_role("searchbox", name="Search in this log").fill("")
+    expect(log.locator(".is-hit")).to_contain_text("ERROR a slow peer")
+    page.reload()  # the address names the line
+    expect(log.locator(".is-hit")).to_contain_text("ERROR a slow peer")
+    page.get_by_role("checkbox", name="Wrap").check()
+    expect(log.locator(".is-wrapped .is-hit")).to_contain_text("ERROR a slow peer")
+    page.get_by_role("button", name="Graph").click()
+    page.get_by_role("button", name="publish Succeeded").click()
+    expect(page.get_by_role("log", name="Output of publish")).to_contain_text("published")
+    page.get_by_role("button", name="fetch Succeeded").press("Enter")
+    expect(log).to_be_visible()
     with page.expect_download() as kept:
         page.get_by_role("link", name="Download").click()
     assert "\x1b[1;31mERROR" in kept.value.path().read_text()
@@ -100,6 +113,9 @@ def test_a_run_is_followed_cancelled_and_retried(job):
     expect(page.get_by_text("Retry", exact=True).first).to_be_visible()
     cancel_run(page)
     expect(page.locator("h1").get_by_text("Cancelled")).to_be_visible()
+    again = page.url.rpartition("/")[2]
+    page.goto(first)
+    expect(page.get_by_role("definition").get_by_role("link", name=unquote(again))).to_be_visible()
 
 
 def test_a_failing_job_is_on_the_first_page_with_its_error_and_a_retry_that_mends_it(page, house):

@@ -129,11 +129,13 @@ def search_log(
     run: RunId,
     attempt: Annotated[int, Path(ge=0, le=1_000_000)],
     step: StepName,
-    text: Annotated[str, Query(min_length=1, max_length=200)],
+    text: Annotated[str, Query(max_length=200)] = "",
+    errors: Annotated[bool, Query(description="Find lines that look like errors, instead of a text.")] = False,
+    line: Annotated[int | None, Query(ge=1, le=1 << 40, description="Find a line by its number.")] = None,
     here: Here = False,
 ) -> LogHits:
     """Find the lines of a log that contain a text, ignoring case and colours."""
-    return at.operations.search_log(run, attempt, step, text, here_only=here)
+    return at.operations.search_log(run, attempt, step, text, errors=errors, line=line, here_only=here)
 
 
 @routes.serve(table.CANCEL_RUN, Role.OPERATOR)

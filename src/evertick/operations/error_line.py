@@ -9,18 +9,13 @@ from evertick.errors import EvertickError
 from evertick.model.run import LedgerRow
 from evertick.model.steps import FAILED, LOST, read_steps
 from evertick.operations.context import Context
-from evertick.operations.log_queries import without_escapes
+from evertick.operations.log_queries import ERROR, without_escapes
 
 LOOK_BYTES: Final = 32 * 1024
 """How much of the end of a log is searched."""
 TEXT_MAX: Final = 300
 KEPT_MAX: Final = 500
 
-ERROR: Final = re.compile(
-    r"\b(?:error|exception|fatal|panic|failed|failure|cannot|denied|refused|not found|no such|timed out)\b"
-    r"|\w(?:Error|Exception)\b",
-    re.IGNORECASE,
-)
 _SEPARATOR = re.compile(r"[\s=*_~#-]*")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from evertick.errors import InvalidArgument, NotFound
@@ -23,6 +23,12 @@ HITS_MAX: Final = 1_000
 LINE_MAX: Final = 1 << 20
 """Bytes of a line that are searched: a program may print megabytes without a line end."""
 
+ERROR: Final = re.compile(
+    r"\b(?:error|exception|fatal|panic|failed|failure|cannot|denied|refused|not found|no such|timed out)\b"
+    r"|(?-i:\w(?:Error|Exception)\b)",
+    re.IGNORECASE,
+)
+"""What a line looks like that names an error."""
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Escape sequences of terminals, such as colours."""
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
@@ -103,13 +109,27 @@ def log_bytes(
 
 
 def search_log(
-    context: Context, run_id: str, attempt: int, step: str, text: str, *, here_only: bool = False
+    context: Context,
+    run_id: str,
+    attempt: int,
+    step: str,
+    text: str = "",
+    *,
+    errors: bool = False,
+    line: int | None = None,
+    here_only: bool = False,
 ) -> LogHits:
     """Of a very long log, only the first part is searched."""
-    if not text or "\n" in text:
-        raise InvalidArgument("the search text must be on one line.", field="text")
+    if (bool(text), errors, line is not None).count(True) != 1 or "\n" in text:
+        hint = "Pass a text on one line, or errors, or the number of a line."
+        raise InvalidArgument("search a log for one thing.", hint=hint, field="text")
     log = _Log(context, context.find_run(run_id), attempt, step, here_only)
-    size, found = log.size(), search_lines(log.pieces(SEARCHED_MAX), text)
+    pieces = log.pieces(SEARCHED_MAX)
+    if line is not None:
+        found = find_line(pieces, bounded("line", line, 1, 1 << 40))
+    else:
+        found = search_errors(pieces) if errors else search_lines(pieces, text)
+    size = log.size()
     return LogHits(
         run=log.row.key.run_id,
         attempt=attempt,
@@ -178,6 +198,31 @@ def search_lines(pieces: Iterable[bytes], text: str) -> Found:
     """The lines that contain a text, ignoring case and colours; `pieces` begin with the start of the log."""
     wanted = text.lower()
     rough = wanted.encode() if wanted.isascii() else None
+    return _search(pieces, lambda line: wanted in line.lower(), rough)
+
+
+def search_errors(pieces: Iterable[bytes]) -> Found:
+    """The lines that look like errors."""
+    return _search(pieces, lambda line: ERROR.search(line) is not None, None)
+
+
+def find_line(pieces: Iterable[bytes], number: int) -> Found:
+    """Where a line begins, by its number."""
+    line, start = 1, 0
+    for piece in pieces:
+        ends = piece.count(b"\n")
+        if line + ends < number:
+            line, start = line + ends, start + len(piece)
+            continue
+        at = 0
+        for _ in range(number - line):
+            at = piece.index(b"\n", at) + 1
+        return Found((LogHit(number, start + at),), 1)
+    return Found((), 0)
+
+
+def _search(pieces: Iterable[bytes], is_hit: Callable[[str], bool], rough: bytes | None) -> Found:
+    """`rough`: bytes without which no line can be a hit."""
     hits: list[LogHit] = []
     total, line, start, rest = 0, 1, 0, b""
     for piece in (*pieces, b""):
@@ -189,7 +234,7 @@ def search_lines(pieces: Iterable[bytes], text: str) -> Found:
             line, start = line + block.count(b"\n"), start + len(block)
             continue
         for one in _LINE.findall(block):
-            if wanted in without_escapes(one[:LINE_MAX]).decode("utf-8", "replace").lower():
+            if is_hit(without_escapes(one[:LINE_MAX]).decode("utf-8", "replace")):
                 total += 1
                 if len(hits) < HITS_MAX:
                     hits.append(LogHit(line, start))

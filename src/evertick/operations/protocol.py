@@ -174,8 +174,10 @@ class Operations(Protocol):
         """A part of a log as bytes."""
         ...
 
-    def search_log(self, run_id: str, attempt: int, step: str, text: str) -> LogHits:
-        """The lines of a log that contain a text; case is ignored."""
+    def search_log(
+        self, run_id: str, attempt: int, step: str, text: str = "", *, errors: bool = False, line: int | None = None
+    ) -> LogHits:
+        """The lines of a log that contain a text (case is ignored), that look like errors, or that has a number."""
         ...
 
     # --- time

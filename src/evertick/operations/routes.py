@@ -100,7 +100,9 @@ LIST_LOGS: Route[LogFiles] = Route("GET", "/runs/{run}/logs", "runs.LogFiles")
 READ_LOG: Route[LogText] = Route(
     *("GET", "/runs/{run}/logs/{attempt}/{step}", "runs.LogText"), "offset", "limit", "lines", "download"
 )
-SEARCH_LOG: Route[LogHits] = Route("GET", "/runs/{run}/logs/{attempt}/{step}/search", "runs.LogHits", "text")
+SEARCH_LOG: Route[LogHits] = Route(
+    *("GET", "/runs/{run}/logs/{attempt}/{step}/search", "runs.LogHits"), "text", "errors", "line"
+)
 
 # --- time
 

@@ -9,12 +9,13 @@ from difflib import SequenceMatcher
 from evertick.errors import NotFound
 from evertick.model.attempts import AttemptRecord, read_attempts
 from evertick.model.definition import definition_text
-from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING
+from evertick.model.facts import read_facts
+from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING, Trigger
 from evertick.model.loss import read_loss
-from evertick.model.run import LedgerRow
+from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import FAILED, LOST, StepRecord, read_steps
 from evertick.operations.context import Context, bounded
-from evertick.operations.ledger_rows import gap_of, loss_of, moment, run_fields, step_fields, step_of
+from evertick.operations.ledger_rows import gap_of, loss_of, moment, moment_of, run_fields, step_fields, step_of
 from evertick.operations.log_queries import find_logs
 from evertick.operations.protocol import Moment, RunQuery
 from evertick.operations.results.runs import (
@@ -23,6 +24,7 @@ from evertick.operations.results.runs import (
     DefinitionChange,
     GapPage,
     LogFile,
+    RelatedRun,
     RunDefinition,
     RunDetail,
     RunPage,
@@ -33,6 +35,8 @@ from evertick.store import Page, RunFilter
 
 RUNS_MAX = 1_000
 ALL_RUNS = RunQuery()
+CHILDREN_LOOKED_AT = 200
+"""Runs of each kind among which the children of a run are looked for, newest first."""
 
 
 def list_runs(context: Context, query: RunQuery = ALL_RUNS, limit: int = 100, after: str | None = None) -> RunPage:
@@ -79,6 +83,31 @@ def run(context: Context, run_id: str) -> RunDetail:
         can_retry=is_over and is_one,
         can_retry_failed=is_over and is_one and any(step.state in (FAILED, LOST) for step in steps),
         blocked_by=_blocked_by(context, row) if row.state is WAITING else (),
+        children=_children(context, row) if row.started_at is not None else (),
+    )
+
+
+def _children(context: Context, row: LedgerRow) -> tuple[RelatedRun, ...]:
+    """What came of a run, by what its children say of their parents."""
+    own, run_id = row.key.job_id, row.key.run_id
+    after = [job.id for job in context.jobs.values() if job.after is not None and own in job.after.jobs]
+    subs = sorted({RunKey.from_run_id(step.sub_run).job_id for step in read_steps(row.steps) if step.sub_run})
+    rows: list[LedgerRow] = []
+    for jobs, trigger in (([own], Trigger.RETRY), (after, Trigger.CHAINED), (subs, Trigger.SUBJOB)):
+        if jobs:
+            where = RunFilter(job_ids=jobs, triggers=[trigger], since=row.key.scheduled_for)
+            rows += context.store.query(where, limit=CHILDREN_LOOKED_AT).rows
+    return tuple(
+        RelatedRun(
+            child.key.run_id,
+            child.key.job_id,
+            context.name_of(child.key.job_id),
+            child.state,
+            child.trigger,
+            moment_of(child.key.scheduled_for),
+        )
+        for child in rows
+        if any(parent.run == run_id for parent in read_facts(child.facts).parents)
     )
 
 

@@ -908,6 +908,16 @@ export interface Queues {
   items: Queue[];
 }
 
+/** A run that exists because of another; `trigger` says how. */
+export interface RelatedRun {
+  run: string;
+  job: string;
+  job_name: string;
+  state: RunState;
+  trigger: Trigger;
+  scheduled_for: string;
+}
+
 export interface RemoveBody {
   /** Remove it even if it has runs, which are then lost. */
   force?: boolean;
@@ -1033,6 +1043,8 @@ export interface RunDetail {
   can_retry: boolean;
   can_retry_failed: boolean;
   blocked_by: string[];
+  /** Retries of this run, sub-runs of its steps, and runs of jobs that follow it. */
+  children: RelatedRun[];
 }
 
 export interface RunPage {

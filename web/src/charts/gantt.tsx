@@ -1,10 +1,11 @@
 /** The steps of a run in time, attempt by attempt. */
 
+import { useState } from "preact/hooks";
 import type { Attempt, AttemptStep } from "../api/types";
 import { now } from "../state/now";
 import { runPath } from "../state/route";
 import { spanTicks } from "../time/axis";
-import { roundSpan, span } from "../time/words";
+import { bytes, roundSpan, span } from "../time/words";
 import { StateBadge } from "../ui/badges";
 import { lookOf } from "../ui/outcomes";
 
@@ -21,11 +22,20 @@ interface Props {
   onPick: (chosen: Chosen) => void;
 }
 
+/** With more steps than this, those that need no look are folded. */
+const STEPS_MAX = 24;
+
 /** Those of which more is known than that they were. */
 const told = (attempt: Attempt) => attempt.started_at !== null || attempt.steps.length > 0;
 
 export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
   const attempts = all.filter(told);
+  const steps = attempts.flatMap((one) => one.steps);
+  const isFoldable = (step: AttemptStep) => (step.state === "succeeded" || step.state === "pending") && step.name !== chosen?.step;
+  const others = steps.filter((step) => !isFoldable(step)).length;
+  const foldable = steps.length > STEPS_MAX && others > 0 ? steps.length - others : 0;
+  const [wantsFold, setFolded] = useState(true);
+  const isFolded = wantsFold && foldable > 0;
   // What was taken over from an earlier run happened before this one began: it has no place on its axis.
   const times = attempts.flatMap((one) => [one, ...one.steps.filter((step) => !step.reused_from)]).flatMap((one) => [one.started_at, one.finished_at]).flatMap((text) => (text ? [Date.parse(text)] : []));
   const first = times.length ? Math.min(...times) : (ended ?? now.value);
@@ -38,7 +48,7 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
       {attempts.map((attempt) => (
         <div key={attempt.attempt} class="gantt-attempt">
           {all.length > 1 && <AttemptHead attempt={attempt} />}
-          {attempt.steps.map((step) => (
+          {attempt.steps.filter((step) => !isFolded || !isFoldable(step)).map((step) => (
             <GanttRow
               key={step.name}
               step={step}
@@ -51,6 +61,11 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
           ))}
         </div>
       ))}
+      {foldable > 0 && (
+        <button type="button" class="gantt-fold small" aria-expanded={!isFolded} onClick={() => setFolded(!isFolded)}>
+          {isFolded ? `Show ${foldable} more steps that succeeded or have not started` : "Show only steps that failed, were skipped or run"}
+        </button>
+      )}
       <div class="gantt-axis small quiet" aria-hidden="true">
         {lines.map(({ at, left }) => (
           <span key={at} class={at > 0.95 * (last - first) ? "is-at-end" : undefined} style={{ left }}>
@@ -113,6 +128,8 @@ function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
         <span class="gantt-took small" style={start === null ? {} : share(end) > 82 ? { right: `${100 - share(start)}%` } : { left: `${share(end)}%` }}>
           {took}
           {step.tries > 1 && ` · ${step.tries} tries`}
+          {step.cpu_seconds > 0.05 && ` · CPU ${span(step.cpu_seconds * 1000)}`}
+          {step.max_rss_bytes ? ` · ${bytes(step.max_rss_bytes)}` : ""}
           {step.exit_code ? ` · exit code ${step.exit_code}` : ""}
           {step.reused_from && (
             <>

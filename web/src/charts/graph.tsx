@@ -1,9 +1,12 @@
 /** The steps of a job as a graph, with how each of them stands. */
 
 import dagre from "@dagrejs/dagre";
+import { useState } from "preact/hooks";
 import type { Graph, GraphNode, StepState } from "../api/types";
 import { lookOf } from "../ui/outcomes";
+import { Button } from "../ui/parts";
 import { SHAPES } from "../ui/shapes";
+import { useWidth } from "../ui/width";
 
 const WIDTH = 176;
 const HEIGHT = 46;
@@ -65,18 +68,42 @@ function curve([first, ...rest]: [Point, ...Point[]]): string {
 interface Props {
   graph: Graph;
   steps: StepState[];
+  chosen?: string | undefined;
+  onPick?: (step: string) => void;
 }
 
-export function StepGraph({ graph, steps }: Props) {
+/** How much smaller than natural a graph is drawn: nothing smaller can be read. */
+const ZOOMS = [0.3, 0.5, 0.75, 1] as const;
+
+export function StepGraph({ graph, steps, chosen, onPick }: Props) {
+  const [box, room] = useWidth<HTMLDivElement>();
+  const [zoom, setZoom] = useState<number | null>(null);
   const latest = new Map(steps.map((step) => [step.name, step]));
   const own = graph.nodes.filter((node) => node.handler === null);
   if (own.length > NODES_MAX) return <StepList nodes={own} latest={latest} />;
   const { nodes, edges, width, height } = layOut(own);
   const words = own.map((node) => `${node.id}${node.depends.length ? ` after ${node.depends.join(" and ")}` : ""}`).join("; ");
   const handlers = graph.nodes.filter((node) => node.handler !== null);
+  const fitting = room ? Math.min(1, (room - 24) / width) : 1;
+  const scale = zoom ?? Math.max(fitting, ZOOMS[0]);
   return (
+    <div ref={box}>
+    {fitting < 1 && (
+      <div class="graph-zoom row small">
+        <Button isSmall isDisabled={scale <= ZOOMS[0]} label="Smaller" onClick={() => setZoom(ZOOMS.findLast((one) => one < scale - 0.01) ?? ZOOMS[0])}>
+          −
+        </Button>
+        <span>{Math.round(scale * 100)} %</span>
+        <Button isSmall isDisabled={scale >= 1} label="Larger" onClick={() => setZoom(ZOOMS.find((one) => one > scale + 0.01) ?? 1)}>
+          +
+        </Button>
+        <Button isSmall isDisabled={zoom === null} onClick={() => setZoom(null)}>
+          Fit
+        </Button>
+      </div>
+    )}
     <div class="graph-scroll" tabIndex={0} role="region" aria-label="Graph of steps">
-      <svg class="graph" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Steps: ${words}`}>
+      <svg class="graph" width={width * scale} height={height * scale} viewBox={`0 0 ${width} ${height}`} role={onPick ? "group" : "img"} aria-label={`Steps: ${words}`}>
         <defs>
           <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
             <path d="M0 0 8 4 0 8Z" class="arrow" />
@@ -86,7 +113,7 @@ export function StepGraph({ graph, steps }: Props) {
           <path key={data} class="edge" d={data} marker-end="url(#arrow)" />
         ))}
         {nodes.map((node) => (
-          <StepBox key={node.id} node={node} state={latest.get(node.id)} />
+          <StepBox key={node.id} node={node} state={latest.get(node.id)} isChosen={node.id === chosen} onPick={onPick} />
         ))}
       </svg>
       {handlers.length > 0 && (
@@ -99,14 +126,30 @@ export function StepGraph({ graph, steps }: Props) {
         </p>
       )}
     </div>
+    </div>
   );
 }
 
-function StepBox({ node, state }: { node: Placed; state: StepState | undefined }) {
+interface BoxProps {
+  node: Placed;
+  state: StepState | undefined;
+  isChosen: boolean;
+  onPick: ((step: string) => void) | undefined;
+}
+
+function StepBox({ node, state, isChosen, onPick }: BoxProps) {
+  const handle = onPick && {
+    role: "button" as const,
+    tabindex: 0,
+    "aria-pressed": isChosen,
+    "aria-label": `${node.id} ${lookOf(state?.state ?? "pending").word}`,
+    onClick: () => onPick(node.id),
+    onKeyDown: (event: KeyboardEvent) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), onPick(node.id)),
+  };
   const look = lookOf(state?.state ?? "pending");
   const { body, line } = SHAPES[look.shape];
   return (
-    <g class={`node is-${look.color}`} transform={`translate(${node.x - WIDTH / 2} ${node.y - HEIGHT / 2})`} data-tip={`${node.id}: ${node.command}\n${look.word}${state?.detail ? `: ${state.detail}` : ""}`}>
+    <g {...handle} class={`node is-${look.color}${isChosen ? " is-chosen" : ""}`} transform={`translate(${node.x - WIDTH / 2} ${node.y - HEIGHT / 2})`} data-tip={`${node.id}: ${node.command}\n${look.word}${state?.detail ? `: ${state.detail}` : ""}`}>
       <rect width={WIDTH} height={HEIGHT} rx="8" />
       <g transform="translate(11 16) scale(0.86)" class="glyph">
         {body && <path class="body" d={body} />}

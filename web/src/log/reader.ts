@@ -92,7 +92,12 @@ export class LogReader {
   }
 
   async search(text: string): Promise<LogHits> {
-    return get<LogHits>(withQuery(`${this.target}/search`, { text }));
+    return this.find({ text });
+  }
+
+  /** Lines with a text, lines that look like errors, or the line with a number; the server looks at the whole log. */
+  async find(what: { text?: string; errors?: true; line?: number }): Promise<LogHits> {
+    return get<LogHits>(withQuery(`${this.target}/search`, what));
   }
 
   private begin(offset: number, until: number): void {

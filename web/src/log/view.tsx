@@ -19,9 +19,17 @@ interface Props {
   attempt: number;
   step: string;
   size: number;
+  /** The line that the address names. */
+  line: number | null;
+  onLine: (line: number) => void;
 }
 
-export function LogView({ run, attempt, step, size }: Props) {
+/** Lines that wrap have different heights, so all of them are laid out: not more than this. */
+const WRAPPED_MAX = 2_000;
+
+export function LogView({ run, attempt, step, size, line: named, onLine }: Props) {
+  const [isWrapped, setWrapped] = useState(false);
+  const [errors, setErrors] = useState<LogHits | null>(null);
   const [, setTurn] = useState(0);
   const [reader, setReader] = useState<LogReader | null>(null);
   const [isFollowing, setFollowing] = useState(true);
@@ -74,10 +82,29 @@ export function LogView({ run, attempt, step, size }: Props) {
     if (line === null || !box.current || line < firstLine || line >= firstLine + lines.length) return;
     sought.current = null;
     box.current.scrollTop = Math.max(0, (line - firstLine) * LINE - box.current.clientHeight / 2);
-  }, [lines, chosen?.line, search]);
+  });
 
-  const first = Math.max(0, Math.floor(top / LINE) - SPARE);
-  const last = Math.min(lines.length, Math.ceil((top + height) / LINE) + SPARE);
+  /** Bring a line into view, wherever in the log it is. */
+  const seek = (line: number, offset: number) => {
+    setFollowing(false);
+    sought.current = line;
+    if (line >= firstLine && line < firstLine + lines.length) setTurn((turn) => turn + 1);
+    else reader?.show(offset);
+  };
+  useEffect(() => {
+    if (named === null || !reader) return;
+    reader.find({ line: named }).then(
+      ({ items: [found] }) => found && seek(found.line, found.offset),
+      () => undefined,
+    );
+  }, [reader]);
+  const toFirstError = () =>
+    void reader?.find({ errors: true }).then(
+      (found) => (setErrors(found), found.items[0] && onLine(found.items[0].line), found.items[0] && seek(found.items[0].line, found.items[0].offset)),
+      () => undefined,
+    );
+  const first = isWrapped ? Math.max(0, lines.length - WRAPPED_MAX) : Math.max(0, Math.floor(top / LINE) - SPARE);
+  const last = isWrapped ? lines.length : Math.min(lines.length, Math.ceil((top + height) / LINE) + SPARE);
   const jump = (by: number) => setHit((hit + by + hits.length) % Math.max(hits.length, 1));
   return (
     <div class="log">
@@ -97,6 +124,17 @@ export function LogView({ run, attempt, step, size }: Props) {
             {!isNear && far.found.searched_bytes < far.found.size && ` in the first ${bytes(far.found.searched_bytes)}`}
           </span>
         )}
+        <button type="button" class="button is-small" onClick={toFirstError}>
+          First error
+        </button>
+        {errors && (
+          <span class="small nowrap" role="status">
+            {errors.total ? counted(errors.total, "line") : "no errors"}
+          </span>
+        )}
+        <label class="row small nowrap">
+          <input type="checkbox" checked={isWrapped} onChange={(event) => setWrapped(event.currentTarget.checked)} /> Wrap
+        </label>
         <label class="row small nowrap">
           <input
             type="checkbox"
@@ -131,8 +169,8 @@ export function LogView({ run, attempt, step, size }: Props) {
           setFollowing(scrollTop + clientHeight >= scrollHeight - LINE);
         }}
       >
-        <div class="log-all" style={{ height: `${lines.length * LINE}px` }}>
-          <div style={{ transform: `translateY(${first * LINE}px)` }}>
+        <div class={isWrapped ? "log-all is-wrapped" : "log-all"} style={isWrapped ? {} : { height: `${lines.length * LINE}px` }}>
+          <div style={isWrapped ? {} : { transform: `translateY(${first * LINE}px)` }}>
             {lines.slice(first, last).map((line, index) => (
               <Line
                 key={first + index}
@@ -140,7 +178,8 @@ export function LogView({ run, attempt, step, size }: Props) {
                 text={line}
                 before={lookBefore(lines, first + index)}
                 search={search}
-                isHit={!!search && chosen?.line === firstLine + first + index}
+                isHit={(!!search && chosen?.line === firstLine + first + index) || named === firstLine + first + index}
+                onLine={onLine}
               />
             ))}
           </div>
@@ -194,13 +233,14 @@ interface LineProps {
   before: Look;
   search: string;
   isHit: boolean;
+  onLine: (line: number) => void;
 }
 
-function Line({ number: place, text, before, search, isHit }: LineProps) {
+function Line({ number: place, text, before, search, isHit, onLine }: LineProps) {
   const [pieces] = parseLine(text, before);
   return (
     <div class={isHit ? "log-line is-hit" : "log-line"}>
-      <span class="log-number" aria-hidden="true">
+      <span class="log-number" aria-hidden="true" data-tip="Link to this line" onClick={() => place !== null && onLine(place)}>
         {place}
       </span>
       <span>

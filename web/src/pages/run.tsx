@@ -1,22 +1,23 @@
 /** One run: its steps in time, what they print, and what can be done about it. */
 
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { path, send } from "../api/client";
-import type { RequestStatus, LossReason, RunDetail } from "../api/types";
+import type { Attempt, AttemptStep, Graph, RequestStatus, LossReason, RunDetail, StepState } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { Gantt, type Chosen } from "../charts/gantt";
+import type { StepGraph } from "../charts/graph";
 import { LogView } from "../log/view";
 import { whyPath } from "../timeline/input";
 import { DefinitionAtStart } from "./run-definition";
 import { go, jobPath, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";
-import { bytes } from "../time/words";
+import { bytes, span } from "../time/words";
 import { StateBadge, TriggerBadge } from "../ui/badges";
 import { ACTIVE_STATES } from "../ui/outcomes";
 import { JobName } from "../ui/job-name";
 import { FormDialog } from "../ui/dialog";
-import { Button, Card, Empty, Fact, Facts, Head, Loading, Problem } from "../ui/parts";
+import { Button, Card, Choice, Empty, Fact, Facts, Head, Loading, Problem } from "../ui/parts";
 import { Counting, Span, Time } from "../ui/time";
 import { attempt as tryTo } from "../ui/toast";
 
@@ -33,7 +34,7 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
     );
   }
   return (
-    <PageBody>
+    <PageBody isFull>
       <Head
         title={
           <span class="row wrap">
@@ -46,7 +47,7 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
         }
         about={
           <>
-            due <Time at={run.scheduled_for} zone={run.timezone} as="full" />
+            due <Time at={run.scheduled_for} zone={run.timezone} as="full" /> <code class="small">{run.run}</code>
           </>
         }
       >
@@ -58,9 +59,7 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
           Blocked: {words}
         </p>
       ))}
-      <RunFacts run={run} />
-      <Course run={run} query={query} />
-      {run.definition && <DefinitionAtStart run={run} />}
+      <Workspace run={run} query={query} />
     </PageBody>
   );
 }
@@ -167,6 +166,18 @@ function RunFacts({ run }: { run: RunDetail }) {
               <code>{JSON.stringify(run.params)}</code>
             </Fact>
           )}
+          {run.children.length > 0 && (
+            <Fact name="Led to" isWide>
+              {run.children.map((child) => (
+                <div key={child.run} class="row">
+                  <StateBadge state={child.state} /> <TriggerBadge trigger={child.trigger} />
+                  <a class="cut" href={runPath(child.run)}>
+                    {child.run}
+                  </a>
+                </div>
+              ))}
+            </Fact>
+          )}
           {run.parents.length > 0 && (
             <Fact name={run.trigger === "retry" ? "Retry of" : "Started by"} isWide>
               {run.parents.map((parent) => (
@@ -177,9 +188,6 @@ function RunFacts({ run }: { run: RunDetail }) {
               ))}
             </Fact>
           )}
-          <Fact name="Run id" isWide>
-            <code class="small">{run.run}</code>
-          </Fact>
         </Facts>
       </div>
     </Card>
@@ -190,65 +198,156 @@ function hasParams(params: unknown): boolean {
   return typeof params === "object" && params !== null && Object.keys(params).length > 0;
 }
 
-function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
-  const { steps } = run;
-  const asked = query.get("step");
-  const chosen: Chosen | null = choose(run, asked, Number(query.get("attempt")) || null);
-  const pick = ({ attempt, step }: Chosen) => setQuery({ step, attempt: String(attempt) });
-  const log = chosen && run.logs.find((one) => one.attempt === chosen.attempt && one.step === chosen.step);
-  const absent = run.absent_logs.find((one) => one.attempt === (chosen?.attempt ?? run.attempt))?.text;
-  if (run.started_at === null && !run.logs.length && !steps.length) {
+const VIEWS = [
+  { value: "time", text: "Timeline" },
+  { value: "graph", text: "Graph", tip: "Steps by dependency" },
+] as const;
+
+/** Steps and facts on one side, the log of the chosen step on the other, each with its own scroll. */
+function Workspace({ run, query }: { run: RunDetail; query: URLSearchParams }) {
+  const chosen: Chosen | null = choose(run, query.get("step"), Number(query.get("attempt")) || null);
+  const pick = ({ attempt, step }: Chosen) => setQuery({ step, attempt: String(attempt), line: null });
+  const view = query.get("steps") === "graph" ? "graph" : "time";
+  if (run.started_at === null && !run.logs.length && !run.steps.length) {
     return (
-      <Card>
-        <Empty title={run.state === "skipped" ? "Skipped" : "Not started yet"} icon="runs">
-          <a href={whyPath(run.job, Date.parse(run.scheduled_for))}>Why?</a>
-        </Empty>
-      </Card>
+      <>
+        <RunFacts run={run} />
+        <Card>
+          <Empty title={run.state === "skipped" ? "Skipped" : "Not started yet"} icon="runs">
+            <a href={whyPath(run.job, Date.parse(run.scheduled_for))}>Why?</a>
+          </Empty>
+        </Card>
+      </>
     );
   }
+  const attempts = withPending(run);
+  const hasSteps = attempts.some((one) => one.steps.length > 0);
   return (
-    <>
-      {run.attempts.some((one) => one.steps.length > 0) && (
-        <Card title="Steps">
-          <Gantt
-            attempts={run.attempts}
-            ended={run.finished_at ? Date.parse(run.finished_at) : null}
-            chosen={chosen}
-            onPick={pick}
-          />
-        </Card>
-      )}
-      <Card
-        title={chosen ? `Output of ${chosen.step}` : "Output"}
-        aside={
-          run.logs.length > 1 && (
-            <select
-              aria-label="Step and attempt"
-              value={chosen ? `${chosen.attempt} ${chosen.step}` : ""}
-              onChange={(event) => {
-                const [attempt = "1", ...step] = event.currentTarget.value.split(" ");
-                pick({ attempt: Number(attempt), step: step.join(" ") });
-              }}
-            >
-              {chosen && !log && <option value={`${chosen.attempt} ${chosen.step}`}>{chosen.step} (nothing)</option>}
-              {run.logs.map((one) => (
-                <option key={`${one.attempt} ${one.step}`} value={`${one.attempt} ${one.step}`}>
-                  {one.step}
-                  {run.attempt > 1 ? `, attempt ${one.attempt}` : ""} ({bytes(one.size)})
-                </option>
-              ))}
-            </select>
-          )
-        }
-      >
-        {log && absent && <p class="note" role="note">{absent}</p>}
-        {log ? (
-          <LogView key={`${log.attempt} ${log.step}`} run={run.run} attempt={log.attempt} step={log.step} size={log.size} />
-        ) : (
-          <Empty title={absent ?? (run.can_cancel ? "No output yet" : "No output")} icon="audit" />
+    <div class={hasSteps ? "workspace" : "workspace is-log-only"}>
+      <div class="workspace-side" tabIndex={0} role="group" aria-label="Steps and facts">
+        <RunFacts run={run} />
+        {hasSteps && (
+          <Card title="Steps" aside={Object.keys(run.depends).length > 1 && <Choice label="Show steps as" value={view} options={VIEWS} onPick={(value) => setQuery({ steps: value === "graph" ? value : null })} />}>
+            {view === "graph" ? (
+              <RunGraph run={run} chosen={chosen} onPick={(step) => pick({ attempt: run.attempt, step })} />
+            ) : (
+              <Gantt attempts={attempts} ended={run.finished_at ? Date.parse(run.finished_at) : null} chosen={chosen} onPick={pick} />
+            )}
+          </Card>
         )}
-      </Card>
-    </>
+        {run.definition && <DefinitionAtStart run={run} />}
+      </div>
+      <Output run={run} chosen={chosen} onPick={pick} line={Number(query.get("line")) || null} />
+    </div>
+  );
+}
+
+/** Steps of the newest attempt that have not begun are shown too: they are what is still to come, or what never came. */
+function withPending(run: RunDetail): Attempt[] {
+  return run.attempts.map((attempt) => {
+    if (attempt.attempt !== run.attempt || Object.keys(run.depends).length < 2) return attempt;
+    const known = new Set(attempt.steps.map((step) => step.name));
+    const missing = Object.keys(run.depends).filter((name) => !known.has(name));
+    return { ...attempt, steps: [...attempt.steps, ...missing.map((name) => ({ ...NO_STEP, name, attempt: attempt.attempt }))] };
+  });
+}
+
+const NO_STEP: AttemptStep = {
+  name: "",
+  attempt: 0,
+  tries: 0,
+  started_at: null,
+  finished_at: null,
+  duration_seconds: null,
+  exit_code: null,
+  detail: "",
+  output: null,
+  is_output_cut: false,
+  sub_run: null,
+  reused_from: null,
+  has_log: false,
+  cpu_seconds: 0,
+  max_rss_bytes: null,
+  state: "pending",
+  log_bytes: null,
+};
+
+function RunGraph({ run, chosen, onPick }: { run: RunDetail; chosen: Chosen | null; onPick: (step: string) => void }) {
+  const graph = useApi<Graph>(path`/jobs/${run.job}/graph`);
+  const [Drawn, setDrawn] = useState<typeof StepGraph | null>(null);
+  // The layout of graphs is a third of the page's code: only who looks at one loads it.
+  useEffect(() => void import("../charts/graph").then((part) => setDrawn(() => part.StepGraph)), []);
+  if (graph.error) return <Problem error={graph.error} />;
+  if (!graph.data || !Drawn) return <Loading lines={3} />;
+  return <Drawn graph={graph.data} steps={run.steps.filter((step) => step.attempt === run.attempt)} chosen={chosen?.step} onPick={onPick} />;
+}
+
+interface OutputProps {
+  run: RunDetail;
+  chosen: Chosen | null;
+  onPick: (chosen: Chosen) => void;
+  line: number | null;
+}
+
+function Output({ run, chosen, onPick, line }: OutputProps) {
+  const log = chosen && run.logs.find((one) => one.attempt === chosen.attempt && one.step === chosen.step);
+  const absent = run.absent_logs.find((one) => one.attempt === (chosen?.attempt ?? run.attempt))?.text;
+  const step = run.steps.find((one) => one.name === chosen?.step && one.attempt === chosen.attempt);
+  return (
+    <Card
+      class="workspace-log"
+      title={chosen ? `Output of ${chosen.step}` : "Output"}
+      aside={
+        run.logs.length > 1 && (
+          <select
+            aria-label="Step and attempt"
+            value={chosen ? `${chosen.attempt} ${chosen.step}` : ""}
+            onChange={(event) => {
+              const [attempt = "1", ...name] = event.currentTarget.value.split(" ");
+              onPick({ attempt: Number(attempt), step: name.join(" ") });
+            }}
+          >
+            {chosen && !log && <option value={`${chosen.attempt} ${chosen.step}`}>{chosen.step} (nothing)</option>}
+            {run.logs.map((one) => (
+              <option key={`${one.attempt} ${one.step}`} value={`${one.attempt} ${one.step}`}>
+                {one.step}
+                {run.attempt > 1 ? `, attempt ${one.attempt}` : ""} ({bytes(one.size)})
+              </option>
+            ))}
+          </select>
+        )
+      }
+    >
+      {log && absent && <p class="note" role="note">{absent}</p>}
+      {step && <StepFacts step={step} />}
+      {log ? (
+        <LogView key={`${log.attempt} ${log.step}`} run={run.run} attempt={log.attempt} step={log.step} size={log.size} line={line} onLine={(picked) => setQuery({ step: log.step, attempt: String(log.attempt), line: String(picked) })} />
+      ) : (
+        <Empty title={absent ?? (run.can_cancel ? "No output yet" : "No output")} icon="audit" />
+      )}
+    </Card>
+  );
+}
+
+/** What a step cost and handed on. */
+function StepFacts({ step }: { step: StepState }) {
+  const facts = [
+    step.detail,
+    step.tries > 1 && `${step.tries} tries`,
+    step.cpu_seconds >= 0.001 && `CPU ${span(step.cpu_seconds * 1000)}`,
+    step.max_rss_bytes && `memory ${bytes(step.max_rss_bytes)}`,
+  ].filter(Boolean);
+  if (!facts.length && step.output === null) return null;
+  return (
+    <p class="step-facts small">
+      {facts.join(" · ")}
+      {step.output !== null && (
+        <>
+          {facts.length > 0 && " · "}output <code>{step.output}</code>
+          {step.is_output_cut && "…"}
+        </>
+      )}
+    </p>
   );
 }
 

@@ -181,6 +181,18 @@ class AbsentLog(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class RelatedRun(Result):
+    """A run that exists because of another; `trigger` says how."""
+
+    run: str
+    job: str
+    job_name: str
+    state: RunState
+    trigger: Trigger
+    scheduled_for: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RunDetail(Run):
     steps: tuple[Step, ...]
     attempts: tuple[Attempt, ...]
@@ -195,6 +207,8 @@ class RunDetail(Run):
     can_retry: bool
     can_retry_failed: bool
     blocked_by: tuple[str, ...]
+    children: tuple[RelatedRun, ...]
+    """Retries of this run, sub-runs of its steps, and runs of jobs that follow it."""
 
 
 @dataclass(frozen=True, slots=True)
