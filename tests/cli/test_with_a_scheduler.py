@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,10 @@ FILES = {
     "often.yaml": "schedule: {every: 1s, missedExecution: skip}\noverlap: skip\ncommand: 'true'\n",
     "echo-often.yaml": "schedule: {every: 2s, missedExecution: skip}\noverlap: skip\ngrace: 1s\ncommand: 'true'\n",
     "gate.yaml": "schedule: {every: 1s, missedExecution: skip}\noverlap: skip\ncommand: exec sleep 600\n",
+    "steps.yaml": (
+        "steps:\n  - {name: fetch, command: 'true'}\n  - {name: parse, command: 'true', depends: [fetch]}\n"
+        "  - {name: load, command: exit 4, depends: [parse]}\n  - {name: never, command: 'true', depends: [load]}\n"
+    ),
     "long.yaml": "command: exec sleep 600\n",
     "ready.yaml": "command: echo ready; exec sleep 600\n",
 }
@@ -205,3 +210,14 @@ def test_the_ledger_is_sound_afterwards(scheduler):
     command = [sys.executable, "-m", "evertick", "verify", "--store", scheduler.store_url, "-o", "json"]
     ended = subprocess.run(command, capture_output=True, text=True, env=scheduler.env, timeout=PATIENCE, check=False)
     assert (ended.returncode, json.loads(ended.stdout)["is_sound"]) == (0, True)
+
+
+def test_a_wait_on_a_terminal_draws_the_steps_as_a_tree(scheduler):
+    written = on_a_terminal("trigger", "steps", "--wait", "--folder", str(scheduler.folder), code=1)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written)
+    assert "└─ parse" in plain
+    assert "   └─ load" in plain
+    shown = scheduler.run("status", "steps@")
+    lines = [line.split() for line in shown.splitlines() if "─" in line or line.startswith("fetch")]
+    assert [line[0] if line[0] == "fetch" else line[1] for line in lines] == ["fetch", "parse", "load", "never"]
+    assert re.search(r"└─ load +failed", shown)

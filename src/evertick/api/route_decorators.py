@@ -90,7 +90,13 @@ Wait = Annotated[
 ]
 Words = Annotated[list[str], Query(max_length=50)]
 Text = Annotated[str, Query(max_length=200)]
-Moment = Annotated[str | None, Query(max_length=64, description="RFC 3339; without an offset, in the job's time zone.")]
+Moment = Annotated[
+    str | None,
+    Query(
+        max_length=64,
+        description="RFC 3339; without an offset, in the job's time zone. Or relative: `yesterday`, `-2d`, `1h`.",
+    ),
+]
 
 
 class Body(BaseModel):

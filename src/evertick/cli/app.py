@@ -80,7 +80,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "serve": "Start the scheduler on a folder of job files.",
     "settings": "Show the effective settings and where each is set.",
     "simulate": "Simulate the coming days: load, overlaps, queue waits.",
-    "status": "Show the status of a job, or of the whole scheduler.",
+    "status": "Show the status of a job, of a run, or of the whole scheduler.",
     "token": "Create, list and revoke API tokens.",
     "top": "Watch running, waiting, upcoming and failed runs.",
     "trigger": "Run a job now.",

@@ -29,6 +29,8 @@ class Step(NamedTuple):
     seconds: float | None = None
     exit_code: int | None = None
     detail: str = ""
+    prefix: str = ""
+    """The lines of the tree that lead to it."""
 
 
 class Display(Protocol):
@@ -163,7 +165,9 @@ class LiveDisplay:
 
         spin = FRAMES[self._frame % len(FRAMES)]
         grid = Table.grid(padding=(0, 2, 0, 0))
-        for step in _most_telling(steps, len(steps) if is_over else LIVE_STEPS_MAX):
+        shown = _most_telling(steps, len(steps) if is_over else LIVE_STEPS_MAX)
+        is_whole = len(shown) == len(steps)  # of a part, the lines of the tree would lead nowhere
+        for step in shown:
             is_running = step.state == "running"
             if is_running:
                 self._since.setdefault(step.name, time.monotonic())
@@ -173,7 +177,9 @@ class LiveDisplay:
             told = "" if step.state == "succeeded" else step.state if step.state in MARKS else ""
             grid.add_row(
                 Text(mark, style=style),
-                Text(clean(step.name), style="bold" if is_running else ""),
+                Text.assemble(
+                    (step.prefix if is_whole else "", "dim"), (clean(step.name), "bold" if is_running else "")
+                ),
                 Text("" if taken is None else duration_text(round(taken * 1_000_000)), style="dim"),
                 Text(clean(f"{told}{_why(step)}"), style=style, overflow="ellipsis", no_wrap=True),
             )

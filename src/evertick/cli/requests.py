@@ -119,15 +119,22 @@ def tell_result(run: RunSummary, *, is_kept: bool = True) -> int:
 
 def wait_for_run(operations: Operations, run_id: str, patience: float | None) -> RunDetail:
     """The run once it has ended; exit code 124 when the wait times out."""
+    from evertick.cli.live_view import open_display
+    from evertick.cli.run_follower import Follower, RecordedRun
     from evertick.model.lifecycle import TERMINAL
 
-    def ended() -> RunDetail | None:
-        run = operations.run(run_id)
-        return run if run.state in TERMINAL else None
-
+    watched = RecordedRun(operations, run_id)
     with interruptible(f"The run continues. Next: evertick cancel {run_id}, or evertick logs {run_id} --follow"):
         note(f"Waiting for {run_id}")
-        run = until(ended, patience)
+        follower = Follower(watched, open_display(run_id, 0, output_on_stderr=True), has_output=False)
+
+        def ended() -> RunDetail | None:
+            return watched.detail if follower.look().state in TERMINAL else None
+
+        try:
+            run = until(ended, patience)
+        finally:
+            follower.close()
     if run is None:
         note(f"Timed out after {patience:g}s. The run {run_id} continues.")
         raise SystemExit(TIMEOUT)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from evertick.cli.live_view import Display, Step
+from evertick.cli.step_tree import tree_of
 from evertick.cli.times import now
 from evertick.model.duration import duration_text
 
@@ -36,6 +37,10 @@ class WatchedRun(Protocol):
         """The logs at the last look."""
         ...
 
+    def depends(self) -> Mapping[str, Sequence[str]]:
+        """The steps of the definition in order, and the steps that each of them depends on."""
+        ...
+
     def again_at(self) -> int | None:
         """When the next attempt starts, if known."""
         ...
@@ -59,6 +64,9 @@ class RecordedRun:
     def logs(self) -> list[Log]:
         return [Log(log.attempt, log.step) for log in self.detail.logs] if self.detail is not None else []
 
+    def depends(self) -> Mapping[str, Sequence[str]]:
+        return self.detail.depends if self.detail is not None else {}
+
     def again_at(self) -> None:
         return None
 
@@ -68,20 +76,19 @@ class RecordedRun:
 
 
 class Follower:
-    """Sends new output and step states to a display, optionally of one step or attempt only."""
+    """Sends new output and step states to a display, optionally of one step or attempt only, or without output."""
 
     def __init__(
         self,
         watched: WatchedRun,
         display: Display,
-        steps: Sequence[str] = (),
         *,
         step: str | None = None,
         attempt: int | None = None,
+        has_output: bool = True,
     ) -> None:
         self._watched, self._display = watched, display
-        self._planned = steps
-        self._step, self._attempt = step, attempt
+        self._step, self._attempt, self._has_output = step, attempt, has_output
         self._offsets: dict[Log, int] = {}
         self._failed: set[int] = set()
         self._progress: Progress | None = None
@@ -90,7 +97,7 @@ class Follower:
     def look(self) -> RunSummary:
         # The state first: when it is final, the logs that follow are complete.
         progress = self._progress = self._watched.look()
-        for log in self._watched.logs():
+        for log in self._watched.logs() if self._has_output else ():
             if self._step in (None, log.step) and self._attempt in (None, log.attempt):
                 self._tell(log)
         if progress.run.state == "retrying":
@@ -102,9 +109,12 @@ class Follower:
         self._display.close(self.steps())
 
     def steps(self) -> list[Step]:
-        """The steps of the definition, in order, then further ones that have started."""
+        """The steps of the definition as a tree, then further ones that have started."""
         seen = {step.name: _step(step) for step in (self._progress.steps if self._progress is not None else ())}
-        return [*(seen.pop(name, Step(name, "planned")) for name in self._planned), *seen.values()]
+        depends = self._watched.depends()
+        planned = tree_of(list(depends), depends)
+        drawn = [seen.pop(one.name, Step(one.name, "planned"))._replace(prefix=one.prefix) for one in planned]
+        return [*drawn, *seen.values()]
 
     def _tell_retry(self, run: RunSummary) -> None:
         """Report the wait before the next attempt, which would look like a hang."""

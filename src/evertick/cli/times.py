@@ -7,19 +7,26 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from evertick.errors import InvalidArgument
 from evertick.model.instant import SECOND, Instant, from_datetime, to_datetime
 
 
 class MomentType(click.ParamType[Instant]):
-    """RFC 3339 with an offset, or without one for UTC; or `now`."""
+    """RFC 3339 with an offset, or without one for UTC; or relative to now."""
 
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Instant:
         if isinstance(value, int):
             return value
-        if value == "now":
-            return now()
+        from evertick.operations.time_text import read_relative
+
+        try:
+            relative = read_relative(str(value), "UTC", now(), is_ahead=True)
+        except InvalidArgument as error:
+            self.fail(str(error), param, ctx)
+        if relative is not None:
+            return relative
         try:
             moment = datetime.fromisoformat(str(value))
         except ValueError:

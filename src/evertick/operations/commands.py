@@ -165,7 +165,8 @@ def backfill(
         )
     schedules = compile_all(context.specs(job_id))
     first, last = (
-        from_datetime(at) if isinstance(at, datetime) else read_moment(at, zone, schedules) for at in (start, end)
+        from_datetime(at) if isinstance(at, datetime) else read_moment(at, zone, schedules, now=context.now())
+        for at in (start, end)
     )
     if last - first > BACKFILL_US:
         raise InvalidArgument("the range of the backfill is longer than ten years.", hint="Split it.")

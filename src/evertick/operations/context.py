@@ -248,12 +248,18 @@ class Context:
     def name_of(self, job_id: str) -> str:
         return name_of(job_id, self.jobs.get(job_id))
 
-    def instant(self, at: Moment, job_id: str | None = None, zone: str | None = None) -> Instant:
-        """A time that a caller gave: aware, as text with an offset, or as local time in the job's time zone."""
-        return from_datetime(at) if isinstance(at, datetime) else read_moment(at, zone or self.zone(job_id))
+    def instant(
+        self, at: Moment, job_id: str | None = None, zone: str | None = None, *, is_ahead: bool = False
+    ) -> Instant:
+        """A time that a caller gave: aware, with an offset, local in the job's time zone, or relative to now."""
+        if isinstance(at, datetime):
+            return from_datetime(at)
+        return read_moment(at, zone or self.zone(job_id), now=self.now(), is_ahead=is_ahead)
 
-    def instant_or_none(self, at: Moment | None, job_id: str | None = None) -> Instant | None:
-        return None if at is None else self.instant(at, job_id)
+    def instant_or_none(
+        self, at: Moment | None, job_id: str | None = None, *, is_ahead: bool = False
+    ) -> Instant | None:
+        return None if at is None else self.instant(at, job_id, is_ahead=is_ahead)
 
     def raw_report(self) -> Mapping[str, Any] | None:
         """The scheduler's report as it was received; None if there is none to ask."""

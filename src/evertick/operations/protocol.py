@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
 
 Moment: TypeAlias = datetime | str
-"""An aware datetime, or text: RFC 3339, or a local time in the job's time zone."""
+"""An aware datetime, or text: RFC 3339, a local time in the job's time zone, or relative: `yesterday`, `-2d`, `1h`."""
 
 LOG_BYTES_MAX = 1 << 20
 

@@ -64,7 +64,7 @@ class _DayBounds(NamedTuple):
 def upcoming(context: Context, count: int = 20, until: Moment | None = None, *, once: bool = False) -> Upcoming:
     """Paused and disabled jobs are left out."""
     bounded("count", count, 1, FIRES_MAX)
-    view, end = context.view(), context.instant_or_none(until)
+    view, end = context.view(), context.instant_or_none(until, is_ahead=True)
 
     def find() -> Upcoming:
         fires = _fires(context, None, end, with_held=False, most=count, once=once)
@@ -76,7 +76,7 @@ def upcoming(context: Context, count: int = 20, until: Moment | None = None, *, 
 def job_upcoming(context: Context, job_id: str, count: int = 20, until: Moment | None = None) -> JobUpcoming:
     """Clock changes are those of the coming year."""
     bounded("count", count, 1, FIRES_MAX)
-    fires = _fires(context, job_id, context.instant_or_none(until, job_id), with_held=False)
+    fires = _fires(context, job_id, context.instant_or_none(until, job_id, is_ahead=True), with_held=False)
     notes, meaning = _clock_changes(context.definition_of(job_id), context.now())
     texts = {note.at: note.text for note in notes}
     return JobUpcoming(
@@ -91,7 +91,7 @@ def job_upcoming(context: Context, job_id: str, count: int = 20, until: Moment |
 
 
 def load(context: Context, until: Moment) -> Load:
-    view, end, now = context.view(), context.instant(until), context.now()
+    view, end, now = context.view(), context.instant(until, is_ahead=True), context.now()
 
     def count() -> Load:
         free = [job.schedules for job in view.jobs.values() if why_held(job, view.records.get(job.id))[0] is None]
@@ -108,7 +108,7 @@ def plan(context: Context, until: Moment, jobs: Collection[str] = (), limit: int
     for job_id in jobs:
         if job_id not in known:
             raise no_such_job(job_id, known)
-    fires = _fires(context, jobs or None, context.instant(until), ("start",), most=limit + 1)
+    fires = _fires(context, jobs or None, context.instant(until, is_ahead=True), ("start",), most=limit + 1)
     found = [_fire(context, fire) for fire in islice(fires, limit + 1)]
     return Plan(tuple(found[:limit]), has_more=len(found) > limit)
 
@@ -124,7 +124,7 @@ def cron(
     """Clock changes are those of the coming year."""
     bounded("count", count, 1, FIRES_MAX)
     parsed = Cron.parse(expression, timezone or "UTC", name)
-    start = context.now() if after is None else context.instant(after, zone=parsed.timezone)
+    start = context.now() if after is None else context.instant(after, zone=parsed.timezone, is_ahead=True)
     words = ALIASES.get(parsed.text, parsed.text).split()
     written = words if len(words) == len(FIELDS) else ["0", *words]
     notes = _dst_notes(parsed, start)

@@ -137,7 +137,7 @@ def explain_occurrence(
     if isinstance(when, RunKey):
         at: Instant | None = when.scheduled_for
     else:
-        at = _newest(store, job_id, now) if when is None else read_moment(when, zone, schedules)
+        at = _newest(store, job_id, now) if when is None else read_moment(when, zone, schedules, now=now)
     if at is None:
         at = next_of(schedules, now)
     if at is None:

@@ -39,7 +39,7 @@ class Stretch(NamedTuple):
 
 
 @click.command()
-@click.argument("job", shell_complete=complete_jobs)
+@click.argument("job", required=False, shell_complete=complete_jobs)
 @click.option("--dry-run", is_flag=True, help="Show what would run; change nothing.")
 @click.option(
     "--keep", type=click.Choice(KEEPS), help="Which missed occurrences to run; default: the job's catch-up rule."
@@ -47,22 +47,28 @@ class Stretch(NamedTuple):
 @click.option("--since", metavar="TIME", help="How far back to look; default: the job's catchupWindow, else one day.")
 @target_options
 @output_option
-def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, target: Target, output: str) -> None:
+def catchup(job: str | None, dry_run: bool, keep: str | None, since: str | None, target: Target, output: str) -> None:
     """Run the occurrences that a job missed.
 
     The scheduler catches up by itself when it starts and when a job is resumed, as the job's catch-up rule says. This
     command runs, as a backfill, what the scheduler skipped then: occurrences that were missed, paused, disabled or
     above the cap. A paused job is resumed. The next start decides about occurrences that no scheduler has seen yet;
-    --dry-run shows how.
+    --dry-run shows how, without JOB for all jobs.
 
     \b
     Examples:
+      evertick catchup --dry-run
       evertick catchup --dry-run report
       evertick catchup report --keep latest
       evertick catchup report --keep all --since 2026-03-01
     """
     target.require_folder()
     override = Missed(keep) if keep else None
+    if job is None:
+        if not dry_run:
+            raise click.UsageError("Name a JOB, or add --dry-run to see what all jobs missed.")
+        _preview_all(target, override, since, output)
+        return
     with target.operations() as operations:
         found = operations.catchup(job, override)
         stretches = [] if found.paused_at else _settled(operations, job, since)
@@ -89,6 +95,41 @@ def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, target
         note(f"{counted(chosen, 'run')}. Next: evertick history {job} --trigger backfill")
     else:
         _tell(found, left_out, len(kept), job, keep)
+
+
+def _preview_all(target: Target, override: Missed | None, since: str | None, output: str) -> None:
+    from evertick.cli.requests import all_pages
+
+    with target.operations() as operations:
+        jobs = all_pages(lambda size, mark: operations.list_jobs(limit=size, after=mark)).items
+        scheduled = [job.job for job in jobs if job.schedules]
+        rows = [_summary(operations, job, override, since) for job in scheduled]
+    affected = [row for row in rows if any((row["runs"], row["skips"], row["waiting"], row["skipped_earlier"]))]
+    columns = (
+        Column("Job", "job", "bold cyan"),
+        Column("Would run", "runs", right=True),
+        Column("Would skip", "skips", right=True),
+        Column("Waiting", "waiting", right=True),
+        Column("Skipped earlier", "skipped_earlier", right=True),
+        Column("Planned through", "watermark", "dim", optional=True),
+    )
+    show(output, affected, Table(columns, affected))
+    if not affected:
+        note(f"None of {counted(len(scheduled), 'scheduled job')} has missed an occurrence.")
+
+
+def _summary(operations: Operations, job: str, override: Missed | None, since: str | None) -> Row:
+    found = operations.catchup(job, override)
+    earlier = [] if found.paused_at else _settled(operations, job, since)
+    return {
+        "job": job,
+        "runs": found.kept,
+        "skips": found.skipped,
+        "waiting": len(found.backlog),
+        "skipped_earlier": sum(one.occurrences for one in earlier),
+        "watermark": found.watermark,
+        "paused_at": found.paused_at,
+    }
 
 
 def _settled(operations: Operations, job: str, since: str | None) -> list[Stretch]:

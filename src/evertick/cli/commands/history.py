@@ -10,6 +10,7 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.complete import words as one_of
 from evertick.cli.output import note, output_option, show
+from evertick.cli.run_view import step_lines, steps_table
 from evertick.cli.runs import runs_table
 from evertick.cli.target import Target, target_options
 
@@ -66,6 +67,7 @@ def _reasons() -> list[str]:
 @click.option("--until", metavar="TIME", help="Only runs due before this time.")
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Maximum number.")
 @click.option("--after", metavar="RUN_ID", help="Continue after this run; the previous page prints it.")
+@click.option("--steps", "with_steps", is_flag=True, help="Show the steps of each run.")
 @target_options
 @output_option
 def history(
@@ -79,20 +81,23 @@ def history(
     until: str | None,
     limit: int,
     after: str | None,
+    with_steps: bool,
     target: Target,
     output: str,
 ) -> None:
     """Show past runs and skipped occurrences, newest first.
 
-    Times without an offset are in the job's time zone; without JOB, in UTC.
+    Times without an offset are in the job's time zone; without JOB, in UTC. They may be relative: 1h, -2d, yesterday.
 
     \b
     Examples:
       evertick history report --state failed --limit 50
       evertick history --trigger catchup --since 2026-03-01 -o json
+      evertick history report --since yesterday --steps
     """
-    from evertick.cli.requests import all_pages
+    from evertick.cli.requests import all_pages, data_with
     from evertick.model.lifecycle import RunState, SkipReason, Trigger
+    from evertick.operations.codec import to_data
     from evertick.operations.protocol import RunQuery
 
     query = RunQuery(
@@ -107,9 +112,15 @@ def history(
     )
     with target.operations() as operations:
         page = all_pages(lambda size, mark: operations.list_runs(query, size, mark), limit, after)
-    runs = page.items
+        runs = page.items
+        details = [operations.run(run.run) for run in runs] if with_steps else []
     is_filtered = any((job, states, triggers, reasons, tags, executor, since, until, after))
-    show(output, page, runs_table(runs), rows=runs, name="run")
+    if with_steps:
+        data = data_with(page, items=[to_data(run) for run in details])
+        lines = [line for run in details for line in step_lines(run)]
+        show(output, data, (runs_table(runs), steps_table(lines, "Steps", with_run=True)), rows=details, name="run")
+    else:
+        show(output, page, runs_table(runs), rows=runs, name="run")
     if not runs:
         note("No runs match." if is_filtered else "No runs yet. Next: evertick list")
     elif page.next:

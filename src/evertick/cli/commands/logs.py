@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.complete import complete_jobs
-from evertick.cli.live_view import PlainDisplay
-from evertick.cli.output import counted, note, output_option, show
+from evertick.cli.live_view import Display, LiveDisplay, PlainDisplay
+from evertick.cli.output import counted, is_terminal, note, output_option, show
 from evertick.cli.run_follower import Follower, RecordedRun
 from evertick.cli.target import Target, target_options
 
@@ -24,7 +25,9 @@ POLL_SECONDS = 0.2
 @click.argument("run_id", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
 @click.option("--step", metavar="NAME", help="Only this step.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only this attempt; default: the last.")
-@click.option("--follow", "-f", is_flag=True, help="Print new output until the run ends.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="Print new output until the run ends; on a terminal, with the steps below it."
+)
 @target_options
 @output_option
 def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, target: Target, output: str) -> None:
@@ -69,12 +72,15 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, targe
             show(output, [_with_text(operations, run.run, one) for one in wanted], (), name="step")
             return
         last = max((one.attempt for one in chosen), default=run.attempt)
-        display = PlainDisplay(output_on_stderr=False, has_headings=True, tells_ends=False)
+        display: Display = PlainDisplay(output_on_stderr=False, has_headings=True, tells_ends=False)
+        if follow and is_terminal() and is_terminal(sys.stderr):
+            display = LiveDisplay(run.job, len(run.depends), is_output_beside=True)
         recorded = RecordedRun(operations, run.run)
         follower = Follower(recorded, display, step=step, attempt=attempt if follow else attempt or last)
         with interruptible("The run continues."):
             while follower.look().state not in TERMINAL and follow:
                 time.sleep(POLL_SECONDS)
+        follower.close()
     absent = _absent(recorded.detail or run, attempt)
     if absent and not follower.has_told:
         raise ExecutorUnavailable(" ".join(absent))

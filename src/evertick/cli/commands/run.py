@@ -92,14 +92,14 @@ def _through(operations: Operations, job: str, params: dict[str, str], timeout: 
     from evertick.model.lifecycle import TERMINAL
 
     definition = operations.job(job).definition
-    steps = [step.name for step in definition.steps] if definition is not None else []
+    steps = len(definition.steps) if definition is not None else 0
     asked = ask(lambda request, wait: operations.trigger(job, params, request_id=request, wait_seconds=wait))
     if asked.run is None or not asked.is_answered:
         show(output, asked, lambda: None, name="request")
         return TIMEOUT
     run_id = asked.run
-    display = open_display(job, len(steps), output_on_stderr=output != "table")
-    follower = Follower(RecordedRun(operations, run_id), display, steps)
+    display = open_display(job, steps, output_on_stderr=output != "table")
+    follower = Follower(RecordedRun(operations, run_id), display)
     deadline = None if timeout is None else time.monotonic() + timeout
     code: int | None = None
     try:
@@ -193,7 +193,7 @@ async def _carry_out(one: Once, display: Display, timeout: float | None) -> int 
         loop.add_signal_handler(number, end, INTERRUPTED, "Interrupted")
     if timeout is not None:
         loop.call_later(timeout, end, TIMEOUT, f"Timed out after {timeout:g}s")
-    follower = Follower(_OwnRun(one), display, [step.name for step in one.job.steps])
+    follower = Follower(_OwnRun(one), display)
     try:
         await one.run(follower.look)
     finally:
@@ -215,6 +215,9 @@ class _OwnRun:
 
         row = self._one.row
         return [Log(log.attempt, log.step) for log in as_begun(row, self._one.logs.list_logs(row.key))]
+
+    def depends(self) -> dict[str, tuple[str, ...]]:
+        return {step.name: tuple(step.depends) for step in self._one.job.steps}
 
     def again_at(self) -> int | None:
         return self._one.row.retry_at

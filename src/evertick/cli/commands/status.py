@@ -10,6 +10,7 @@ from evertick.cli import times
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.overview import show_overview
+from evertick.cli.run_view import run_tables
 from evertick.cli.runs import runs_table
 from evertick.cli.target import Target, target_options
 from evertick.cli.times import local_text, whole_second_text
@@ -22,23 +23,27 @@ if TYPE_CHECKING:
     from evertick.operations.results.jobs import JobDetail
 
 WAITING_SHOWN = 10
+RUN_MARK = "@"
+"""In every run id and in no job id."""
 
 
 @click.command()
-@click.argument("job", required=False, shell_complete=complete_jobs)
+@click.argument("job", metavar="[JOB|RUN_ID]", required=False, shell_complete=complete_jobs)
 @click.option("--runs", type=click.IntRange(0, 100), default=5, show_default=True, help="Number of recent runs.")
 @target_options
 @output_option
 def status(job: str | None, runs: int, target: Target, output: str) -> None:
-    """Show the status of a job, or of the whole scheduler.
+    """Show the status of a job, of a run, or of the whole scheduler.
 
-    For JOB: its schedule, its active and waiting runs, and its recent runs. Without JOB: all running and waiting runs,
-    what is next, and what failed or was skipped in the last 24 hours.
+    For JOB: its schedule, its active and waiting runs, and its recent runs. For RUN_ID, which may be shortened to a
+    unique prefix: its steps as a tree. Without either: all running and waiting runs, what is next, and what failed or
+    was skipped in the last 24 hours.
 
     \b
     Examples:
       evertick status
       evertick status report
+      evertick status report@2026-03-02T09
       evertick status report --folder jobs -o json
     """
     from evertick.cli.requests import data_with
@@ -48,6 +53,10 @@ def status(job: str | None, runs: int, target: Target, output: str) -> None:
     with target.operations() as operations:
         if job is None:
             show_overview(operations, output)
+            return
+        if RUN_MARK in job:
+            run = operations.run(job)
+            show(output, run, list(run_tables(run)), name="run")
             return
         one = operations.job(job)
         waiting = operations.list_runs(RunQuery(job, [WAITING]), WAITING_SHOWN).items if one.waiting else ()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evertick.cli import times
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
 from evertick.cli.target import find_target
@@ -59,7 +60,7 @@ def create(name: str, role: str, expires: str | None, folder: Path, output: str)
     from evertick.operations.time_text import read_moment
     from evertick.operations.tokens import read_role
 
-    until = None if expires is None else read_moment(expires, "UTC")
+    until = None if expires is None else read_moment(expires, "UTC", now=times.now(), is_ahead=True)
     made, text = _tokens(folder).create(name, read_role(role), by=whoami(), expires_at=until)
     show(output, {**made.data(), "token": text}, lambda: show_text(text), name="token")
     note("Store it now: it cannot be shown again. Next: EVERTICK_TOKEN=... evertick list --server URL")
