@@ -22,6 +22,7 @@ from evertick.model.lifecycle import (
     Trigger,
 )
 from evertick.model.run_variables import RUN_VARIABLES
+from evertick.model.template import DIRECTIVES, NAMES
 from tests.cli.pages import commands_page, exit_codes_page
 from tests.definitions.fields_page import fields_page
 from tests.generate_types import types_text
@@ -145,6 +146,8 @@ def types_page() -> str:
 def run_variables_page() -> str:
     """docs/reference/run-variables.md: the environment of a run."""
     rows = ([f"`{name}`", meaning] for name, meaning in RUN_VARIABLES.items())
+    names = ([f"`{{{{ {name} }}}}`", meaning, f"`{variable}`"] for name, (variable, meaning) in NAMES.items())
+    formats = ", ".join(f"`%{one}`" for one in DIRECTIVES)
     return f"""# Run variables
 
 Every process of a run has these environment variables, in addition to the
@@ -152,6 +155,19 @@ Every process of a run has these environment variables, in addition to the
 [settings](settings.md) do not.
 
 {table(["variable", "content"], rows)}
+
+## Between braces
+
+In [fields that are not shell text](../where-commands-run.md#dates) the same values are written between double braces:
+
+{table(["name", "value", "as a variable"], names)}
+
+- `{{{{ date(-1d) }}}}` adds an offset: a sign and a duration. Days are those of the calendar in the
+  zone of the job, also when the clock changes; hours, minutes and seconds are exact.
+- `{{{{ date(-1d, "%Y%m%d") }}}}` writes the time in a format, in the zone of the job: {formats}.
+  Names of days and months are left out, because they depend on a language.
+- Without a format `date` and `hour` are local, and the other times are RFC 3339 in UTC.
+- `{{{{ "{{{{" }}}}` is two braces.
 """
 
 

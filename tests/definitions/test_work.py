@@ -93,12 +93,12 @@ def step_of(text: str) -> Step:
         ),
         pytest.param(
             f"http: {{url: '{HOOK}', method: PUT, body: {{day: 1}}, expect: [200, 204]}}",
-            HttpCall(HOOK, "PUT", (("Content-Type", "application/json"),), '{"day": 1}', (200, 204)),
+            HttpCall(HOOK, "PUT", (("Content-Type", "application/json"),), '{"day": 1}', (200, 204), is_json=True),
             id="a call with JSON",
         ),
         pytest.param(
             f"http: {{url: '{HOOK}', headers: {{content-type: text/x}}, body: [1]}}",
-            HttpCall(HOOK, "GET", (("content-type", "text/x"),), "[1]"),
+            HttpCall(HOOK, "GET", (("content-type", "text/x"),), "[1]", is_json=True),
             id="a call with JSON and a type of its own",
         ),
         pytest.param("job: Data Fetch", SubJob("data-fetch"), id="another job by its name"),

@@ -15,6 +15,7 @@ from evertick.executors.function import describe
 from evertick.executors.function_run import FunctionLog, FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
 from evertick.model.lifecycle import FAILED
+from evertick.planning.run_dates import RunDates
 from tests.executors.contract import KEY, Reports, launch_of
 from tests.executors.running import until
 
@@ -43,7 +44,7 @@ def prints() -> None:
 
 
 def started(call, folder, output=None):
-    context = RunContext.of(KEY, 1, "manual", {"folder": str(folder)}, None, 0)
+    context = RunContext.of(KEY, 1, "manual", {"folder": str(folder)}, RunDates("report", "UTC", KEY.scheduled_for), 0)
     child = ChildProcess(call, context, 1, output)
     until((folder / "closed").exists, "the function to begin")
     return child

@@ -28,6 +28,7 @@ from evertick.model.loss import LossReason
 from evertick.model.report import LaunchRefused, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
 from evertick.model.work import Work
+from evertick.planning.run_dates import RunDates
 from tests.executors.contract import KEY, ExecutorContract, Reports, launch_of
 from tests.executors.running import until
 
@@ -511,8 +512,13 @@ class TestDescribing:
         assert error_text(Rude()) == "Rude: (its message cannot be read)"
 
 
+def dates() -> RunDates:
+    due = KEY.scheduled_for
+    return RunDates(KEY.job_id, "Europe/Berlin", due, due - SECOND, due + SECOND, due - 2 * SECOND)
+
+
 def test_a_stop_is_asked_for_by_checking(opened):
-    context = replace(RunContext.of(KEY, 1, "manual", {}, None, 0))
+    context = replace(RunContext.of(KEY, 1, "manual", {}, dates(), 0))
     context.checkpoint()
     context._stop.set()
     assert context.is_stopping
@@ -521,7 +527,7 @@ def test_a_stop_is_asked_for_by_checking(opened):
 
 
 def test_a_context_travels_to_another_process_as_it_is():
-    context = RunContext.of(KEY, 3, "backfill", {"a": "b"}, KEY.scheduled_for - SECOND, 9)
+    context = RunContext.of(KEY, 3, "backfill", {"a": "b"}, dates(), 9)
     assert RunContext.from_plain(context.to_plain()) == context
 
 

@@ -134,3 +134,28 @@ def test_a_sandbox_shows_the_folder_of_the_file_only_if_it_is_named(jobs):
     named = loaded(jobs, "command: x\nsandbox: bwrap\nworkingDir: .\n")
     assert named.work.working_dir == str(jobs)
     assert replace(named.work, sandbox=None) == loaded(jobs, "command: x\n").work
+
+
+def test_a_run_finds_the_dates_of_its_occurrence(place, jobs):
+    text = """
+schedule: "0 10 * * *"
+timezone: Europe/Berlin
+params: {DAY: '{{ date(-1d) }}', GIVEN: '{{ date }}'}
+env: {FILE: 'orders-{{ date("%Y%m%d") }}-${DAY}.csv'}
+preconditions: {file_exists: "{{ date }}.ready"}
+steps:
+  - {name: argv, command: [printf, "%s|", "{{ previous }}", "{{ next }}"], output: AROUND}
+  - name: main
+    depends: argv
+    command: 'echo "$FILE $GIVEN $AROUND$EVERTICK_RUN_DATE $EVERTICK_RUN_HOUR $EVERTICK_RUN_TIMEZONE"'
+"""
+    (jobs / "2026-03-02.ready").touch()
+    job = loaded(jobs, text)
+    # A form sends the default that it shows; what a person gives is never read.
+    given = '{"DAY": "{{ date(-1d) }}", "GIVEN": "{{ hour }}"}'
+    end = place.run(job, key=key_of(0, job.id), params=given)
+    assert end.state is SUCCEEDED, end.detail
+    assert place.log(key_of(0, job.id)).decode() == (
+        "orders-20260302-2026-03-01.csv {{ hour }} 2026-03-01T09:00:00Z|2026-03-03T09:00:00Z|"
+        "2026-03-02 10 Europe/Berlin\n"
+    )

@@ -9,13 +9,15 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from types import MappingProxyType
 from typing import Any
 
 from evertick.model import run_variables as variables
 from evertick.model.instant import to_datetime
 from evertick.model.run import RunKey
+from evertick.planning.run_dates import RunDates
+from evertick.planning.zones import find_zone
 
 LOGGER = "evertick.jobs"
 
@@ -72,8 +74,24 @@ class RunContext:
     """The fleet member that it runs on; empty on a scheduler's own machine."""
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The labels of that member."""
+    timezone: str = "UTC"
+    """The zone of the job."""
+    previous: datetime | None = None
+    """The occurrence before this one, in the zone of the job."""
+    next: datetime | None = None
+    """The occurrence behind this one, in the zone of the job."""
     _stop: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
     _write: Callable[[str], object] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def local(self) -> datetime:
+        """`scheduled_for` in the zone of the job."""
+        return self.scheduled_for.astimezone(find_zone(self.timezone))
+
+    @property
+    def date(self) -> date:
+        """The date that the run is for, in the zone of the job, even if it starts late or is a retry."""
+        return self.local.date()
 
     @property
     def log(self) -> RunLogger:
@@ -106,6 +124,9 @@ class RunContext:
             "params": dict(self.params),
             "previous_success": self.previous_success.isoformat() if self.previous_success else None,
             "fence": self.fence,
+            "timezone": self.timezone,
+            "previous": self.previous.isoformat() if self.previous else None,
+            "next": self.next.isoformat() if self.next else None,
         }
 
     @classmethod
@@ -120,6 +141,9 @@ class RunContext:
             MappingProxyType(plain["params"]),
             datetime.fromisoformat(previous) if previous else None,
             plain["fence"],
+            timezone=plain["timezone"],
+            previous=_local(plain["previous"], plain["timezone"]),
+            next=_local(plain["next"], plain["timezone"]),
             _write=write,
         )
 
@@ -142,6 +166,9 @@ class RunContext:
             int(environ[variables.FENCE]),
             environ.get(variables.MEMBER, ""),
             MappingProxyType(json.loads(environ.get(variables.MEMBER_LABELS) or "{}")),
+            zone := environ.get(variables.TIMEZONE, "UTC"),
+            _local(environ.get(variables.PREVIOUS), zone),
+            _local(environ.get(variables.NEXT), zone),
         )
 
     @classmethod
@@ -151,11 +178,28 @@ class RunContext:
         attempt: int,
         trigger: str,
         params: Mapping[str, str],
-        previous_success_at: int | None,
+        dates: RunDates,
         fence: int,
         write: Callable[[str], object] | None = None,
     ) -> RunContext:
-        previous = None if previous_success_at is None else to_datetime(previous_success_at)
+        success = None if dates.previous_success_for is None else to_datetime(dates.previous_success_for)
         due = to_datetime(key.scheduled_for)
         known = MappingProxyType(dict(params))
-        return cls(key.job_id, key.run_id, attempt, due, trigger, known, previous, fence, _write=write)
+        return cls(
+            key.job_id,
+            key.run_id,
+            attempt,
+            due,
+            trigger,
+            known,
+            success,
+            fence,
+            timezone=dates.timezone,
+            previous=None if dates.previous_for is None else dates.local(dates.previous_for),
+            next=None if dates.next_for is None else dates.local(dates.next_for),
+            _write=write,
+        )
+
+
+def _local(text: str | None, timezone: str) -> datetime | None:
+    return datetime.fromisoformat(text).astimezone(find_zone(timezone)) if text else None

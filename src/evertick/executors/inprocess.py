@@ -29,6 +29,8 @@ from evertick.model.loss import LossReason
 from evertick.model.plain_json import parse_json
 from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
+from evertick.model.work import Timetable
+from evertick.planning.run_dates import dates_of
 
 log = logging.getLogger(LOGGER)
 
@@ -148,7 +150,12 @@ class InProcessExecutor:
             attempt.attempt,
             str(attempt.trigger),
             _params(attempt.params),
-            attempt.previous_success_at,
+            dates_of(
+                attempt.job.id,
+                Timetable(attempt.job.timezone, attempt.job.schedules),
+                attempt.key.scheduled_for,
+                attempt.previous_success_at,
+            ),
             attempt.fence,
             None if run_log is None else run_log.write_text,
         )

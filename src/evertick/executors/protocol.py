@@ -11,7 +11,7 @@ import re
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,10 +21,10 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.run import RunKey
 from evertick.model.steps import digest_of
-from evertick.model.work import Pod, Secret, Work
+from evertick.model.work import Pod, Secret, Timetable, Work
 from evertick.model.work_json import from_plain, to_plain
 
-VERSION: Final = 4
+VERSION: Final = 5
 SOCKET: Final = "keeper.sock"
 MESSAGE_MAX: Final = 16 * 1024 * 1024
 """Bytes of one line; the keeper closes the connection on a longer one."""
@@ -141,7 +141,7 @@ class LaunchEncoder:
         if work is None or work.job is not attempt.job:
             if len(self._cache) >= JOBS_CACHED:
                 self._cache.clear()
-            work = _EncodedWork(attempt.job, encode_work(attempt.job.work), variables_of(attempt.job.work))
+            work = _EncodedWork(attempt.job, encode_work(attempt.job), variables_of(attempt.job.work))
             self._cache[attempt.job.id] = work
         secrets = {name: self._environ[name] for name in work.variables if name in self._environ}
         return launch_message(attempt, work.text, secrets, valid_until)
@@ -189,7 +189,8 @@ def decode(row: bytes) -> Message:
 # The work of a job
 
 
-def encode_work(work: Work) -> str:
+def encode_work(job: Job) -> str:
+    work = replace(job.work, timetable=Timetable(job.timezone, job.schedules))
     return json.dumps(to_plain(work), separators=(",", ":"))
 
 

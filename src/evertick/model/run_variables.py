@@ -13,6 +13,12 @@ STEP: Final = "EVERTICK_RUN_STEP"
 ATTEMPT: Final = "EVERTICK_RUN_ATTEMPT"
 SCHEDULED_FOR: Final = "EVERTICK_RUN_SCHEDULED_FOR"
 SCHEDULED_FOR_UNIX: Final = "EVERTICK_RUN_SCHEDULED_FOR_UNIX"
+SCHEDULED_FOR_LOCAL: Final = "EVERTICK_RUN_SCHEDULED_FOR_LOCAL"
+TIMEZONE: Final = "EVERTICK_RUN_TIMEZONE"
+DATE: Final = "EVERTICK_RUN_DATE"
+HOUR: Final = "EVERTICK_RUN_HOUR"
+PREVIOUS: Final = "EVERTICK_RUN_PREVIOUS"
+NEXT: Final = "EVERTICK_RUN_NEXT"
 TRIGGER: Final = "EVERTICK_RUN_TRIGGER"
 PREVIOUS_SUCCESS: Final = "EVERTICK_RUN_PREVIOUS_SUCCESS"
 PARAMS: Final = "EVERTICK_RUN_PARAMS"
@@ -34,6 +40,12 @@ RUN_VARIABLES: Final[dict[str, str]] = {
     STEP: "The name of the step.",
     SCHEDULED_FOR: "The time the run is due, as RFC 3339 in UTC.",
     SCHEDULED_FOR_UNIX: "The same in seconds since 1970.",
+    SCHEDULED_FOR_LOCAL: "The same in the zone of the job, with its offset.",
+    TIMEZONE: "The zone of the job.",
+    DATE: "The date the run is for, in the zone of the job: `2026-03-02`.",
+    HOUR: "Its hour in the zone of the job, `00` to `23`.",
+    PREVIOUS: "The occurrence before it, as RFC 3339 in UTC, if the job has a schedule.",
+    NEXT: "The occurrence behind it, if there is one.",
     TRIGGER: "The [trigger](lifecycle.md#triggers): `scheduler`, `catchup`, `manual`, `retry`, …",
     PREVIOUS_SUCCESS: "The due time of the last successful run, if there is one.",
     PARAMS: "All parameters of the request as JSON, if there are any.",

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from evertick.model.policy import Retry
+from evertick.model.schedule import ScheduleSpec
 
 # --- values that are looked up when a run starts, never before
 
@@ -74,6 +75,8 @@ class HttpCall:
     body: str | None = None
     expected_statuses: tuple[int, ...] = ()
     """Empty: any from 200 to 299."""
+    is_json: bool = False
+    """The body was written as a map or a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,17 @@ HANDLERS: Final = ("on_success", "on_failure", "on_cancel", "on_exit")
 
 
 @dataclass(frozen=True, slots=True)
+class Timetable:
+    """What the dates of a run are computed from."""
+
+    timezone: str = "UTC"
+    schedules: tuple[ScheduleSpec, ...] = ()
+
+
+NO_TIMETABLE = Timetable()
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """All that happens between the start of a run and its end."""
 
@@ -257,6 +271,8 @@ class Work:
     handlers: Handlers = NO_HANDLERS
     log_max_bytes: int = 64 * 1024 * 1024
     """Per step; of a longer log the head and the tail are kept."""
+    timetable: Timetable = NO_TIMETABLE
+    """Set where the work is handed to a keeper; a job has its own schedules and zone."""
 
     @property
     def handler_steps(self) -> Mapping[str, Step]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evertick.definitions.catalogue.limits import CONDITIONS_MAX, PATTERN_MAX
 from evertick.definitions.catalogue.work import CONDITION
+from evertick.definitions.fields.templates import check_shell_text, check_template
 from evertick.definitions.fields.values import line_of, text_of, url_of
 from evertick.definitions.nodes import ListNode, Node, ScalarNode
 from evertick.definitions.report import Report, section_of
@@ -40,6 +41,9 @@ def read_condition(node: Node, field: str, report: Report) -> Condition | None:
         if place is not None:
             read = url_of(place, section.field(kind), report) if kind is ConditionKind.HTTP else None
             text = read if kind is ConditionKind.HTTP else text_of(place, section.field(kind), report)
+            if text is not None:
+                check = check_shell_text if kind is ConditionKind.COMMAND else check_template
+                check(place, text, section.field(kind), report)
             condition = None if text is None else Condition(kind, text)
     expected = section.take("expected")
     if expected is not None:

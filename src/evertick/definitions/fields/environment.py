@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from evertick.definitions.catalogue.limits import DOTENV_MAX, ENV_MAX, PATH_MAX
 from evertick.definitions.catalogue.work import SECRET
+from evertick.definitions.fields.templates import check_template
 from evertick.definitions.fields.values import line_of, name_of, texts_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section
@@ -27,6 +28,8 @@ def read_env(node: Node, field: str, report: Report) -> Env:
         if known in found:
             reason = f"'{known}' is set twice: on line {found[known][0].line} and on line {place.line}."
             report.error(place, field, reason, "Remove one of them.")
+            continue
+        if isinstance(value, str) and not check_template(place, value, f"{field}.{known}", report):
             continue
         problem = problem_with_references(value) if isinstance(value, str) else None
         if problem is not None:

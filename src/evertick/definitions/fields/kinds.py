@@ -11,6 +11,7 @@ from evertick.definitions.catalogue.words import METHODS
 from evertick.definitions.catalogue.work import HTTP, KINDS
 from evertick.definitions.fields.environment import read_value
 from evertick.definitions.fields.kubernetes import read_pod
+from evertick.definitions.fields.templates import check_data, check_shell_text, check_template
 from evertick.definitions.fields.values import (
     choice_of,
     flag_of,
@@ -71,6 +72,7 @@ def _script(node: Node, section: Section, taken: dict[str, Node | None], report:
             interpreter = _words(place, section.field(name), report)
     if text is None:
         return None
+    check_shell_text(node, text, section.field("script"), report)
     return Script(text) if interpreter is None else Script(text, interpreter)
 
 
@@ -105,6 +107,7 @@ def _python(node: Node, section: Section, place: Node | None, report: Report) ->
             if not key.text.isidentifier():
                 reason = f"'{key.text[:60]}' cannot be the name of an argument."
                 report.error(key, section.field("with"), reason, "Use letters, digits and _.")
+            check_data(value, section.field("with"), report)
             arguments[key.text] = plain_data(value)
     elif place is not None:
         hint = "Write with: {name: value}."
@@ -119,6 +122,7 @@ def _sub_job(node: Node, section: Section, place: Node | None, wait: Node | None
     if isinstance(place, MapNode):
         for key, value in place.entries:
             if isinstance(value, ScalarNode) and value.value is not None:
+                check_template(value, value.text, f"{field}.{key.text[:60]}", report)
                 params.append((key.text, value.text))
             else:
                 report.error(value, field, f"the parameter '{key.text[:60]}' must be a text, not {kind_of(value)}.")
@@ -147,7 +151,7 @@ def _http(node: Node, field: str, report: Report) -> HttpCall | None:
     call.finish(f"'{field}'")
     if url is None:
         return None
-    return HttpCall(url, verb, sent, text, tuple(status for status in statuses if status is not None))
+    return HttpCall(url, verb, sent, text, tuple(status for status in statuses if status is not None), is_json)
 
 
 def read_headers(node: Node, field: str, report: Report) -> Env:
@@ -161,12 +165,15 @@ def read_headers(node: Node, field: str, report: Report) -> Env:
             report.error(key, field, f"'{key.text[:60]}' is not the name of a header.", "Write for example Accept.")
         elif isinstance(read, str) and not read.isprintable():
             report.error(value, field, f"the header '{key.text}' holds a line break or a control character.")
+        elif isinstance(read, str) and not check_template(value, read, f"{field}.{key.text}", report):
+            continue
         elif read is not None:
             found.append((key.text, read))
     return tuple(found)
 
 
 def _body(node: Node, field: str, report: Report) -> tuple[str | None, bool]:
+    check_data(node, field, report)
     if isinstance(node, ScalarNode):
         return text_of(node, field, report, longest=BODY_MAX), False
     return json.dumps(plain_data(node), ensure_ascii=False), True

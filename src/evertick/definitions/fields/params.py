@@ -5,11 +5,13 @@ from __future__ import annotations
 from evertick.definitions.catalogue.limits import PARAMS_MAX, PATTERN_MAX
 from evertick.definitions.catalogue.words import PARAM_TYPES
 from evertick.definitions.catalogue.work import PARAM
+from evertick.definitions.fields.templates import check_template
 from evertick.definitions.fields.values import choice_of, flag_of, line_of, name_of, text_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, Plain, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section
 from evertick.model.params import problem_with
 from evertick.model.pattern import PatternError, compile_pattern
+from evertick.model.template import OPEN
 from evertick.model.work import Param
 
 _SHAPE = "Write {NAME: default}, or {NAME: {type: integer, default: 3}}."
@@ -25,7 +27,7 @@ def read_params(node: Node, report: Report, field: str = "params") -> tuple[Para
         if name in found:
             reason = f"'{name}' is written twice: on line {found[name][0].line} and on line {place.line}."
             report.error(place, field, reason, "Remove one of them.")
-        elif param is not None:
+        elif param is not None and check_template(place, param.default or "", f"{field}.{name}", report):
             found[name] = (place, param)
     if len(found) > PARAMS_MAX:
         report.error(node, field, f"'{field}' has {len(found):,} parameters; {PARAMS_MAX} are allowed.")
@@ -89,7 +91,8 @@ def _read_described(name: str, section: Section, report: Report) -> Param | None
     default, place = _read_default(section, report)
     section.finish(f"the parameter '{name}'")
     param = Param(name, default, schema, description)
-    if default is not None and place is not None and report.count == before:
+    # The value of a template is checked when a run starts.
+    if default is not None and place is not None and report.count == before and OPEN not in default:
         problem = problem_with(param, default)
         if problem:
             report.error(place, section.field("default"), f"the default of '{name}' {problem}.", "Write one that fits.")

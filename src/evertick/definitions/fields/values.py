@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from evertick.definitions.catalogue.limits import URL_MAX
+from evertick.definitions.fields.templates import check_shell_text, check_template, check_words, without_expressions
 from evertick.definitions.nodes import ListNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report
 from evertick.errors import DefinitionError
@@ -141,14 +142,15 @@ def name_of(node: Node, text: str, field: str, report: Report) -> str | None:
 def url_of(node: Node, field: str, report: Report) -> str | None:
     """An address of the web."""
     text = line_of(node, field, report, longest=URL_MAX)
-    if text is None:
+    if text is None or not check_template(node, text, field, report):
         return None
+    checked = without_expressions(text)
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(checked)
         sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         sound = False
-    if not sound or any(character.isspace() for character in text):
+    if not sound or any(character.isspace() for character in checked):
         report.error(node, field, f"'{field}' is not an address: '{text[:60]}'.", "Write https://host/path.")
         return None
     return text
@@ -185,8 +187,13 @@ def read_command(node: Node, field: str, report: Report) -> Command | None:
         if kept and not kept[0]:
             report.error(node, field, f"the program of '{field}' is empty.", "Write for example [python, report.py].")
             return None
-        return Command(kept) if kept and len(kept) == len(words) else None
+        if not kept or len(kept) != len(words):
+            return None
+        check_words(node.items, kept, field, report)
+        return Command(kept)
     text = text_of(node, field, report)
+    if text is not None:
+        check_shell_text(node, text, field, report)
     return None if text is None else Command((text,), is_shell=True)
 
 

@@ -24,6 +24,7 @@ from evertick.executors.keeper.environment import (
     resolve_params,
     run_variables,
     step_variables,
+    without_defaults,
 )
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import LogWriter
@@ -44,6 +45,7 @@ from evertick.model.work import (
     Command,
     Condition,
     HttpCall,
+    Param,
     Pipeline,
     Pod,
     PythonCall,
@@ -56,6 +58,7 @@ from evertick.model.work import (
     Value,
     Work,
 )
+from evertick.planning.run_dates import RunDates
 from evertick.planning.workflow import StepOutcome
 
 OUTPUTS = "outputs.json"
@@ -67,7 +70,14 @@ class AttemptContext:
     """One attempt's. It resolves all secrets at once, so that every log is masked from its start."""
 
     def __init__(
-        self, launch: LaunchMessage, work: Work, named: Sequence[Secret], digests: Mapping[str, str], runtime: Runtime
+        self,
+        launch: LaunchMessage,
+        work: Work,
+        named: Sequence[Secret],
+        digests: Mapping[str, str],
+        runtime: Runtime,
+        dates: RunDates,
+        written_params: Sequence[Param],
     ) -> None:
         self._launch = launch
         self.run_id = launch.key.run_id
@@ -83,7 +93,8 @@ class AttemptContext:
             secrets.value_of(secret)
         self._secrets = secrets
         given = parse_params(launch.params)
-        self._params = resolve_params(work.params, given)
+        self._params = resolve_params(work.params, without_defaults(given, written_params))
+        self._dates = dates.variables()
         self._dotenv = {
             name: value
             for path in work.dotenv
@@ -91,6 +102,7 @@ class AttemptContext:
         }
         self._variables = {
             **run_variables(launch, self.run_id, runtime.identity, runtime.home),
+            **self._dates,
             **member_variables(runtime.member_file),
         }
         self._outputs: dict[str, str] = {}
@@ -214,6 +226,7 @@ class AttemptContext:
                 raise StepError(f"the output {name!r} holds a secret, and everyone who may see the pod could read it.")
         run = {
             **run_variables(self._launch, self.run_id),
+            **self._dates,
             **step_variables(self.run_id, self._launch.attempt, step.name),
         }
         env = {**run, **self._params}

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from evertick.errors import DefinitionError
 from evertick.executors.keeper.attempt_context import AttemptContext
 from evertick.executors.keeper.attempt_state import AttemptEnd, Loss, StepEnd
 from evertick.executors.keeper.process import Runtime
@@ -14,11 +15,14 @@ from evertick.executors.keeper.spawn import NoCapacity
 from evertick.executors.keeper.step_runner import CancelScope, StepRunner
 from evertick.executors.protocol import LaunchMessage, decode_work
 from evertick.kinds import StepError
+from evertick.kinds.rendering import render_work
 from evertick.model.duration import format_duration
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT, RunState
 from evertick.model.loss import LossReason
+from evertick.model.template import OPEN
 from evertick.model.work import NO_HANDLERS, Step, SubJob, Work
+from evertick.planning.run_dates import dates_of
 from evertick.planning.workflow import StepOutcome, ready_steps, run_outcome, unreachable_steps
 
 
@@ -50,16 +54,20 @@ class AttemptRunner:
         """How it ended; None when the machine had no capacity and nothing was started (see `why_not_started`)."""
         masked: Callable[[str], str] = str
         try:
-            work, secrets, digests = decode_work(self._launch.work)
+            written, secrets, digests = decode_work(self._launch.work)
+            key = self._launch.key
+            dates = dates_of(key.job_id, written.timetable, key.scheduled_for, self._launch.previous_success_at)
+            # The digests are those of the definition: a step that has not changed can be reused on another day.
+            work = render_work(written, dates.value_of) if OPEN in self._launch.work else written
             self._has_one_step = _is_plain(work)
-            context = AttemptContext(self._launch, work, secrets, digests, self._runtime)
+            context = AttemptContext(self._launch, work, secrets, digests, self._runtime, dates, written.params)
             masked = context.masker().text
             if work.timeout_us is not None:
                 detail = f"it took longer than {format_duration(work.timeout_us)}"
                 seconds = work.timeout_us / SECOND
                 self._timer = self._runtime.loop.call_later(seconds, self._scope.halt, TIMED_OUT, detail)
             end = await self._run(work, context)
-        except StepError as error:
+        except (StepError, DefinitionError) as error:  # a member may lack a zone, for example
             end = _end(FAILED, masked(str(error)))
         except NoCapacity as error:
             self.why_not_started = str(error)

@@ -20,6 +20,7 @@ from evertick.model.dotenv import parse_dotenv
 from evertick.model.instant import SECOND, to_text
 from evertick.model.params import problem_with
 from evertick.model.plain_json import parse_json
+from evertick.model.template import OPEN
 from evertick.model.work import Env, Param, Secret, Value
 
 ALLOWED: Final = frozenset(
@@ -123,6 +124,12 @@ def parse_params(text: str) -> dict[str, object]:
     except ValueError:
         raise StepError("the parameters of the run are not valid JSON. Give an object of names and values.") from None
     return given if isinstance(given, dict) else {}
+
+
+def without_defaults(given: Mapping[str, object], written: Sequence[Param]) -> dict[str, object]:
+    """Without the values that repeat a default that is a template, as a form does that shows it."""
+    templates = {param.name: param.default for param in written if param.default and OPEN in param.default}
+    return {name: value for name, value in given.items() if name not in templates or value != templates[name]}
 
 
 def resolve_params(declared: Sequence[Param], given: Mapping[str, object]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from evertick.executor import Attempt
@@ -11,12 +12,15 @@ from evertick.executors.keeper.environment import (
     resolve_params,
     run_variables,
     step_variables,
+    without_defaults,
 )
 from evertick.executors.protocol import launch_message
 from evertick.kinds import StepError
 from evertick.kinds.kubernetes.manifest import Json, job_manifest
 from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, annotations_of, job_name, labels_of
-from evertick.model.work import Pod, Secret, Step, Work
+from evertick.kinds.rendering import render_work
+from evertick.model.work import Pod, Secret, Step, Timetable, Work
+from evertick.planning.run_dates import dates_of
 
 
 class AttemptManifest(NamedTuple):
@@ -27,17 +31,18 @@ class AttemptManifest(NamedTuple):
 
 def manifest_of(attempt: Attempt, instance: str, namespace: str) -> AttemptManifest:
     """Raises `StepError` if the attempt cannot run as one Job."""
-    work = attempt.job.work
+    job, key = attempt.job, attempt.key
+    dates = dates_of(job.id, Timetable(job.timezone, job.schedules), key.scheduled_for, attempt.previous_success_at)
+    work = render_work(job.work, dates.value_of)
     step = only_step(work)
     assert isinstance(step.kind, Pod)
-    key = attempt.key
     manifest = job_manifest(
         step.kind,
         name=job_name(instance, key, attempt.attempt),
         namespace=step.kind.namespace or namespace,
         labels=labels_of(instance, key, ATTEMPT_ROLE),
         annotations=annotations_of(key, attempt.attempt, attempt.fence),
-        env=_environment(attempt, work, step),
+        env=_environment(attempt, work, step, dates.variables()),
         working_dir=step.working_dir or work.working_dir,
         timeout_us=work.timeout_us if work.timeout_us is not None else step.timeout_us,
     )
@@ -52,16 +57,17 @@ def only_step(work: Work) -> Step:
     )
 
 
-def _environment(attempt: Attempt, work: Work, step: Step) -> dict[str, str]:
+def _environment(attempt: Attempt, work: Work, step: Step, dates: Mapping[str, str]) -> dict[str, str]:
     run_id = attempt.key.run_id
     run = run_variables(launch_message(attempt), run_id)
-    run |= step_variables(run_id, attempt.attempt, step.name)
+    run |= {**dates, **step_variables(run_id, attempt.attempt, step.name)}
     for name, value in (*work.env, *step.env):
         if isinstance(value, Secret):
             raise StepError(
                 f"the variable {name!r} is a secret of the scheduler, and everyone who may see the pod could read it. "
                 "Put it into a Secret of the cluster, and name that under 'kubernetes.secrets'."
             )
-    env = {**run, **resolve_params(work.params, parse_params(attempt.params))}
+    given = without_defaults(parse_params(attempt.params), attempt.job.work.params)
+    env = {**run, **resolve_params(work.params, given)}
     add_plain_environment((*work.env, *step.env), env)
     return {**env, **run}

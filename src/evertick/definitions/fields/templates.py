@@ -1,0 +1,68 @@
+"""Whether the `{{ }}` of a value can be read, and whether it stands where it may."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode
+from evertick.definitions.report import Report
+from evertick.errors import DefinitionError
+from evertick.model.template import NAMES, OPEN, Expression, parse_template, shell_variable_for
+
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
+
+
+def check_template(node: Node, text: str, field: str, report: Report) -> bool:
+    """Report an expression that cannot be read; False then."""
+    if OPEN not in text:
+        return True
+    try:
+        parse_template(text)
+    except DefinitionError as error:
+        near = report.suggest(error.field, NAMES) or f"Names are: {', '.join(NAMES)}." if error.field else error.hint
+        report.error(node, field, f"'{field}': {error.reason}", near)
+        return False
+    return True
+
+
+def check_shell_text(node: Node, text: str, field: str, report: Report) -> None:
+    """Refuse our names in shell text, where a value could become code."""
+    found = shell_variable_for(text) if OPEN in text else None
+    if found is not None:
+        name, variable = found
+        reason = f"'{field}' is shell text, in which {{{{ {name} }}}} is not replaced."
+        hint = f"Write \"${variable}\", or set a variable to it in 'env' and write that."
+        report.error(node, field, reason, hint)
+
+
+def check_words(nodes: tuple[Node, ...], words: tuple[str, ...], field: str, report: Report) -> None:
+    """The arguments of a program, which may be templates; those of a shell with `-c` are shell text."""
+    is_shell = words[0].rpartition("/")[2] in _SHELLS and any(
+        word.startswith("-") and not word.startswith("--") and "c" in word for word in words[1:]
+    )
+    for node, word in zip(nodes, words, strict=True):
+        if is_shell:
+            check_shell_text(node, word, field, report)
+        else:
+            check_template(node, word, field, report)
+
+
+def check_data(node: Node, field: str, report: Report) -> None:
+    """Every text of a map or list."""
+    match node:
+        case ScalarNode(text=text):
+            check_template(node, text, field, report)
+        case ListNode(items=items):
+            for item in items:
+                check_data(item, field, report)
+        case MapNode(entries=entries):
+            for _key, value in entries:
+                check_data(value, field, report)
+
+
+def without_expressions(text: str) -> str:
+    """The text with a letter for each expression, to check its form; as it is if it cannot be read."""
+    try:
+        return "".join("x" if isinstance(part, Expression) else part for part in parse_template(text))
+    except DefinitionError:
+        return text
