@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
@@ -22,6 +23,7 @@ from evertick.model.run import RunKey
 from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY, NINE
 from tests.executors.running import SOON, argv, job_of, key_of, kill, launch, sh, until, written
+from tests.present import present
 
 ROOT = Path(__file__).parents[2]
 
@@ -177,6 +179,24 @@ def test_a_process_that_was_started_before_its_pid_was_noted_is_found_by_its_env
     assert not (tmp_path / "twice").exists()
 
 
+def test_a_process_without_our_variables_is_found_however_late_it_was_started(place, tmp_path):
+    """As on a machine so busy that it starts long after the keeper has asked for it: the kernel's time counts."""
+    executor = place.open()
+    executor.launch(launch(job_of(sh(f"echo $$ > {tmp_path}/pid; exec env -i sleep 600"))))
+    pid = int(written(tmp_path / "pid"))
+    place.start_of(KEY)
+    journal = (place.folder / "keeper-0" / "keeper.jsonl").read_text()
+    noted = [json.loads(row)[2:] for row in journal.splitlines() if '"spawned"' in row]
+    assert noted == [[pid, present(stat_of(pid)).started_us]]
+    executor.close()
+    kill(keeper_of(place))
+    place.reports.clear()
+    place.open().reconcile([(KEY, 1)])
+    place.start_of(KEY)
+    kill(pid)
+    assert place.loss_of(KEY).detail == UNKNOWN_EXIT.detail
+
+
 @pytest.mark.parametrize(
     ("shift_us", "boot", "loss"),
     [
@@ -189,7 +209,7 @@ def test_a_process_is_known_by_pid_and_start_and_boot(place, shift_us, boot, los
     folder = place.folder / "keeper-0"
     folder.mkdir(parents=True, mode=0o700)
     with subprocess.Popen(["sleep", "600"]) as other:
-        started_us = boottime_us() + shift_us
+        started_us = present(stat_of(other.pid)).started_us + shift_us
         (folder / "keeper.jsonl").write_text(
             f'["keeper","{boot or boot_id()}",0,0,0]\n'
             f'["accepted",1,"report",{NINE},"",1,7]\n'

@@ -19,6 +19,7 @@ from evertick.model.instant import from_text
 from evertick.model.lifecycle import RUNNING, SUCCEEDED
 from evertick.model.run import Change, RunKey
 from evertick.settings import Settings
+from tests.executors.contract import PATIENCE_SECONDS
 from tests.executors.running import until
 from tests.present import present
 from tests.s3_server import BUCKET, S3Server
@@ -50,7 +51,8 @@ def in_bucket(s3, monkeypatch):
 def store(request, tmp_path):
     """A folder, an object store of fsspec, and one of those that people have."""
     if request.param == "s3":
-        return LogStore(request.getfixturevalue("in_bucket"))
+        # On a busy machine the first answer takes long: the client is imported for it.
+        return LogStore(request.getfixturevalue("in_bucket"), read_seconds=PATIENCE_SECONDS)
     return LogStore(f"file://{tmp_path}/store" if request.param == "file" else f"memory://{secrets.token_hex(8)}")
 
 
@@ -115,7 +117,7 @@ def test_an_address_that_nothing_knows_is_refused():
 def test_an_s3_server_that_comes_later_gets_what_was_left(in_bucket, s3, tmp_path, monkeypatch):
     monkeypatch.setattr("evertick.dispatch.log_copier.AGAIN_SECONDS", 0.01)
     s3.kill()
-    store = LogStore(in_bucket)
+    store = LogStore(in_bucket, read_seconds=PATIENCE_SECONDS)
     copier = LogCopier(LogUploads(tmp_path, store))
     copier.start()
     try:

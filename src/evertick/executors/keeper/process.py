@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from evertick.executors.keeper.output import Capture, Pump
-from evertick.executors.keeper.procfs import boottime_us
+from evertick.executors.keeper.procfs import boottime_us, stat_of
 from evertick.executors.keeper.sandbox import Confinement
 from evertick.executors.keeper.spawn import (
     Exit,
@@ -183,13 +183,13 @@ class ProcessTry:
             descriptors[SCRIPT_FD] = _in_memory("script", script, theirs)
         # A sandbox has its own view of folders; its arguments name the working folder.
         folder = self._folder if self._confinement.sandbox is None else "/"
-        self.started_us = boottime_us()
         limits = self._runtime.limits
         account = self._confinement.account if self._confinement.changes_user else None
         if account is not None and not _runs_by_systemd(self._confinement):
             self.pid = spawn_as(account, path, argv, self._env, folder, descriptors, limits)
         else:
             self.pid = spawn(path, argv, self._env, folder, descriptors, limits)
+        self.started_us = _start_of(self.pid)
         self._exited = self._runtime.reaper.watch(self.pid)
 
     def _pipe(self, theirs: list[int], sink: Callable[[bytes], None]) -> int:
@@ -296,6 +296,19 @@ class HttpTry:
 def _set_result(future: asyncio.Future[HttpAnswer], answer: HttpAnswer) -> None:
     if not future.done():
         future.set_result(answer)
+
+
+def _start_of(pid: int) -> int:
+    """When the kernel started our child.
+
+    On a busy machine that can be long after we asked for it; by our own clock the next keeper would take the process
+    for another one.
+    """
+    try:
+        stat = stat_of(pid)
+    except OSError:  # no descriptor is left, and the process has been started all the same
+        stat = None
+    return boottime_us() if stat is None else stat.started_us
 
 
 def _in_memory(name: str, data: bytes, theirs: list[int]) -> int:
