@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from evertick.model.policy import Missed
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
+    from evertick.operations.results.bulk import Bulk, BulkAction
     from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
     from evertick.operations.results.requests import (
         Backfill,
@@ -395,6 +396,26 @@ class Client:
     ) -> CancelledBackfill:
         """Cancel the runs of a backfill that have not ended."""
         return self._command(routes.CANCEL_BACKFILL, request_id, wait_seconds, {"job": job_id, "request": request})
+
+    def bulk(
+        self,
+        action: BulkAction,
+        jobs: Collection[str] = (),
+        runs: Collection[str] = (),
+        start: Moment | None = None,
+        end: Moment | None = None,
+        note: str = "",
+        preview: bool = False,
+        *,
+        request_id: str = "",
+    ) -> Bulk:
+        """Run, pause, resume or backfill many jobs, or retry or cancel many runs; at most 500.
+
+        With jobs and a period, `retry` is for their failed runs, and `cancel` for those that wait.
+        """
+        names = {"jobs": list(jobs), "runs": list(runs), "from": start, "to": end}
+        body = {"action": action, **names, "note": note, "preview": preview}
+        return self._send(routes.BULK, body, idempotency_key=request_id or new_request_id())
 
     def answer(self, request_id: str, wait_seconds: float = 0.0) -> RequestStatus:
         """The status of a request."""

@@ -13,6 +13,7 @@ from evertick import AccessDenied, Client, Conflict, InvalidArgument, NotFound
 from evertick.model.lifecycle import JobStatus, RunState, Trigger
 from evertick.model.policy import Missed
 from evertick.operations.protocol import Operations, RunQuery
+from evertick.operations.results.bulk import BulkAction
 from tests.cli.serving import Scheduler
 
 pytestmark = pytest.mark.slow
@@ -121,6 +122,15 @@ def test_logs(served, client):
     assert client.log_bytes(served.failed, 1, "one", offset) == ("ä\n".encode(), 9, False)
     assert client.log_bytes(served.failed, 1, "one", 9) == (b"", 9, True)
     assert [hit.line for hit in client.search_log(served.failed, 1, "one", "FIRST").items] == [1]
+
+
+def test_many_at_once(client):
+    found = client.bulk(BulkAction.PAUSE, ["build", "echo", "nobody"], preview=True)
+    assert [(item.job, item.obstacle) for item in found.items] == [
+        ("build", None),
+        ("echo", None),
+        ("nobody", "unknown"),
+    ]
 
 
 def test_time(client):

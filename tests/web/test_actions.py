@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from functools import partial
 from urllib.parse import unquote
 
 import pytest
@@ -23,6 +24,12 @@ def job(page, house):
         return page
 
     return open_job
+
+
+def has_pause(house, name, note):
+    """Whether a job is paused with this note; None: it is not paused."""
+    found = house.get(f"/jobs/{name}")
+    return found["paused_at"] is None if note is None else found["pause_note"] == note
 
 
 def cancel_run(page):
@@ -269,3 +276,50 @@ def test_a_node_that_is_waited_for_is_shown_and_can_be_forgotten(page, house):
     expect(dialog).to_contain_text("It has no active runs.")
     dialog.get_by_role("button", name="Forget the node").click()
     expect(row).to_have_count(0)
+
+
+def test_many_jobs_are_paused_and_resumed_at_once_with_a_preview_and_an_audit_line_for_each(page, house):
+    page.goto(f"{house.url}/jobs?tag=reports")
+    for name in ("hourly-report", "mail-digest"):
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    bar = page.get_by_role("region", name="Selection")
+    expect(bar).to_contain_text("2 jobs selected")
+    bar.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog", name="Pause jobs")
+    dialog.get_by_label("Reason").fill("migration")
+    dialog.get_by_role("button", name="Pause 2 jobs").click()
+    expect(page.get_by_text("2 requests sent")).to_be_visible()
+    expect(bar).to_have_count(0)
+    for name in ("hourly-report", "mail-digest"):
+        wait_for(partial(has_pause, house, name, "migration"))
+    page.get_by_role("checkbox", name="Select all jobs shown").check()
+    bar.get_by_role("button", name="Pause").click()
+    expect(dialog.get_by_text("already paused")).to_have_count(2)
+    expect(dialog.get_by_role("button", name="Nothing to do")).to_be_disabled()
+    dialog.get_by_role("button", name="Close").last.click()
+    bar.get_by_role("button", name="Resume").click()
+    page.get_by_role("dialog", name="Resume jobs").get_by_role("button", name="Resume 2 jobs").click()
+    for name in ("hourly-report", "mail-digest"):
+        wait_for(partial(has_pause, house, name, None))
+    told = [line["target"] for line in house.get("/audit?limit=20")["items"]]
+    for name in ("hourly-report", "mail-digest"):
+        assert {f"/api/v1/jobs/{name}/pause", f"/api/v1/jobs/{name}/resume"} <= set(told)
+
+
+def test_a_period_of_the_timeline_is_retried_after_a_preview(page, house):
+    page.goto(f"{house.url}/?span=86400000&search=sync-crm")
+    page.get_by_role("navigation", name="Jobs").get_by_role("link", name="sync-crm").wait_for()
+    box = page.locator(".timeline-stage canvas").bounding_box()
+    assert box is not None
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 5, box["y"] + 15)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 16, steps=3)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    dialog = page.get_by_role("dialog", name="Retry what failed")
+    expect(dialog.get_by_role("button", name="Retry ")).to_be_enabled()
+    expect(dialog.get_by_role("listitem").first).to_contain_text("sync-crm")
+    dialog.get_by_role("button", name="Cancel what waits").click()
+    expect(page.get_by_role("dialog").get_by_text("Nothing in this selection needs it.")).to_be_visible()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Nothing to do")).to_be_disabled()

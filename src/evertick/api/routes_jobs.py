@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from fastapi import Body as InBody
 from fastapi import Query, Request
@@ -14,7 +15,9 @@ from evertick.errors import NotFound
 from evertick.model.lifecycle import JobStatus, Trigger
 from evertick.model.policy import Missed
 from evertick.operations import routes as table
+from evertick.operations.bulk import ITEMS_MAX
 from evertick.operations.protocol import enum_of, enums_of
+from evertick.operations.results.bulk import Bulk, BulkAction, BulkItem
 from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules
 from evertick.operations.results.requests import (
     Backfill,
@@ -54,6 +57,16 @@ class BackfillBody(Body):
     only_missing: bool = True
     overlap: str = Field("wait", max_length=30, description="`wait`, or `parallel(n)`.")
     gap_seconds: float = Field(0.0, ge=0, le=86_400, description="Minimum time between two starts.")
+
+
+class BulkBody(Body):
+    action: BulkAction
+    jobs: list[Annotated[str, Field(max_length=255)]] = Field(default_factory=list, max_length=ITEMS_MAX)
+    runs: list[Annotated[str, Field(max_length=600)]] = Field(default_factory=list, max_length=ITEMS_MAX)
+    start: str | None = Field(None, alias="from", max_length=64)
+    end: str | None = Field(None, alias="to", max_length=64, description="Not included.")
+    note: str = Field("", max_length=NOTE_MAX, description="Why jobs are paused.")
+    preview: bool = False
 
 
 @routes.serve(table.LIST_JOBS, Role.VIEWER)
@@ -229,6 +242,35 @@ def cancel_backfill(
 ) -> CancelledBackfill:
     """Cancel the runs of a backfill that have not ended."""
     return at.operations.cancel_backfill(job, request, request_id=request_id, by=who.name, wait_seconds=wait)
+
+
+@routes.serve(table.BULK, Role.OPERATOR)
+def act_on_many(at: At, who: Who, request: Request, request_id: RequestId, body: BulkBody) -> Bulk:
+    """Act on many jobs or runs at once, or preview what that does to each; the audit log has a line for each."""
+    request.state.noted = {"action": body.action, "jobs": len(body.jobs), "runs": len(body.runs)}
+    request.state.is_preview = body.preview
+    address = request.client.host if request.client else "unknown"
+
+    def audit(item: BulkItem) -> None:
+        subject = ("runs", "run", item.run) if item.run else ("jobs", "job", item.job)
+        verb = "trigger" if body.action is BulkAction.RUN else body.action
+        route = f"POST {table.PREFIX}/{subject[0]}/{{{subject[1]}}}/{verb}"
+        target = f"{table.PREFIX}/{subject[0]}/{quote(str(subject[2]), safe='')}/{verb}"
+        outcome = "409" if item.obstacle else "200"
+        at.audit.write(who.name, route, target, origin=address, outcome=outcome, detail={"bulk": request_id})
+
+    return at.operations.bulk(
+        body.action,
+        body.jobs,
+        body.runs,
+        body.start,
+        body.end,
+        body.note,
+        body.preview,
+        request_id=request_id,
+        by=who.name,
+        audit=audit,
+    )
 
 
 @routes.serve(table.ANSWER, Role.VIEWER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evertick.operations import attention as attention_query
+from evertick.operations import bulk as bulk_command
 from evertick.operations import (
     commands,
     executor_queries,
@@ -65,6 +66,7 @@ class LocalOperations(Context):
     trigger = commands.trigger
     cancel = commands.cancel
     cancel_run = commands.cancel_run
+    bulk = bulk_command.bulk
     retry = commands.retry
     pause = commands.pause
     resume = commands.resume

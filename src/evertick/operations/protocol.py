@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     # A hundred classes take longer to import than most commands to run.
     from evertick.model.policy import Missed
     from evertick.operations.results.attention import Attention
+    from evertick.operations.results.bulk import Bulk, BulkAction
     from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
     from evertick.operations.results.requests import (
         Backfill,
@@ -337,6 +338,24 @@ class Operations(Protocol):
         self, job_id: str, request: str, *, request_id: str = "", wait_seconds: float = 0.0
     ) -> CancelledBackfill:
         """Cancel the runs of a backfill that have not ended."""
+        ...
+
+    def bulk(
+        self,
+        action: BulkAction,
+        jobs: Collection[str] = (),
+        runs: Collection[str] = (),
+        start: Moment | None = None,
+        end: Moment | None = None,
+        note: str = "",
+        preview: bool = False,
+        *,
+        request_id: str = "",
+    ) -> Bulk:
+        """Run, pause, resume or backfill many jobs, or retry or cancel many runs; at most 500.
+
+        With jobs and a period, `retry` is for their failed runs, and `cancel` for those that wait.
+        """
         ...
 
     def answer(self, request_id: str, wait_seconds: float = 0.0) -> RequestStatus:

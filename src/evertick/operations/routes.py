@@ -19,6 +19,7 @@ from evertick.model.instant import from_datetime, to_text
 if TYPE_CHECKING:
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
+    from evertick.operations.results.bulk import Bulk
     from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules
     from evertick.operations.results.requests import (
         Backfill,
@@ -145,6 +146,7 @@ BACKFILL_PROGRESS: Route[BackfillProgress] = Route("GET", "/jobs/{job}/backfill/
 CANCEL_BACKFILL: Route[CancelledBackfill] = Route(
     "DELETE", "/jobs/{job}/backfill/{request}", "requests.CancelledBackfill", "wait"
 )
+BULK: Route[Bulk] = Route("POST", "/bulk", "bulk.Bulk")
 ANSWER: Route[RequestStatus] = Route("GET", "/requests/{request}", "requests.RequestStatus", "wait")
 
 

@@ -183,6 +183,49 @@ export interface Badge {
   path: string;
 }
 
+export interface Bulk {
+  action: BulkAction;
+  is_preview: boolean;
+  /** Jobs or runs that the action applies to. */
+  chosen: number;
+  /** Runs that it concerns together. */
+  runs: number;
+  items: BulkItem[];
+  is_scheduler_running: boolean;
+}
+
+export type BulkAction = "run" | "pause" | "resume" | "backfill" | "retry" | "cancel";
+
+export interface BulkBody {
+  action: BulkAction;
+  jobs?: string[];
+  runs?: string[];
+  from?: string | null;
+  /** Not included. */
+  to?: string | null;
+  /** Why jobs are paused. */
+  note?: string;
+  preview?: boolean;
+}
+
+export interface BulkItem {
+  job: string;
+  job_name: string;
+  run: string | null;
+  scheduled_for: string | null;
+  state: RunState | null;
+  /** Runs that the action concerns: starts, retries or cancels. */
+  count: number;
+  /** null: the action applies. */
+  obstacle: BulkObstacle | null;
+  detail: string;
+  /** The id of the durable request; null in a preview, or where there is an obstacle. */
+  request: string | null;
+}
+
+/** Why an action does not apply to a job or a run. */
+export type BulkObstacle = "unknown" | "deleted" | "paused-already" | "not-paused" | "not-ended" | "ended" | "is-gap" | "nothing-to-run" | "refused";
+
 export interface Calendar {
   job: string | null;
   timezone: string;

@@ -3,10 +3,11 @@
 import { path } from "../api/client";
 import type { JobDetail } from "../api/types";
 import { useApi } from "../api/use";
-import { askedAction } from "../actions";
+import { askedAction, askedBulk } from "../actions";
 import { Dialog } from "../ui/dialog";
 import { Loading, Problem } from "../ui/parts";
 import { BackfillDialog } from "./backfill";
+import { BulkDialog } from "./bulk";
 import { CancelDialog, PauseDialog } from "./pause";
 import { ResumeDialog } from "./resume";
 import { TriggerDialog } from "./trigger";
@@ -19,6 +20,11 @@ export interface DialogProps {
 const DIALOGS = { trigger: TriggerDialog, pause: PauseDialog, resume: ResumeDialog, backfill: BackfillDialog, cancel: CancelDialog };
 
 export function AskedDialog() {
+  if (askedBulk.value) return <BulkDialog asked={askedBulk.value} />;
+  return <AskedJobDialog />;
+}
+
+function AskedJobDialog() {
   const asked = askedAction.value;
   const { data, error } = useApi<JobDetail>(asked ? path`/jobs/${asked.job}` : null);
   if (!asked) return null;

@@ -2,7 +2,7 @@
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { askedAction } from "../actions";
+import { askedAction, askedBulk } from "../actions";
 import type { Place } from "../state/route";
 import { Empty, Loading } from "../ui/parts";
 import { PageBody } from "../app";
@@ -40,7 +40,7 @@ export function PageOf({ place }: { place: Place }) {
   return (
     <>
       {isHome ? <Home query={place.query} /> : page ? <Later key={page.title} load={page.load} props={{ id, query: place.query }} /> : <NotFound />}
-      {askedAction.value && <Later load={loadDialogs as unknown as Load} props={{ id: "", query: place.query }} isQuiet />}
+      {(askedAction.value || askedBulk.value) && <Later load={loadDialogs as unknown as Load} props={{ id: "", query: place.query }} isQuiet />}
     </>
   );
 }

@@ -14,6 +14,7 @@ import { JOB_STATES } from "../ui/outcomes";
 import { DefinitionProblems } from "../ui/definitions";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
 import { More } from "../ui/runs";
+import { BulkBar, Select, SelectAll, useSelection } from "../ui/selection";
 import { Search } from "../ui/search";
 import { Time } from "../ui/time";
 
@@ -24,6 +25,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
   const tag = query.get("tag") ?? "";
   const state = query.get("state") ?? "";
   const jobs = usePages<Job, JobPage>("/jobs", { search, tag, state, limit: 50, sparkline: 20 }, () => true);
+  useSelection();
   const total = jobs.first?.total;
   return (
     <PageBody>
@@ -51,6 +53,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
             {search || tag || state ? <a href="/jobs">Show all jobs</a> : "Add a YAML file to the jobs folder. It appears here within a second."}
           </Empty>
         )}
+        <BulkBar what="job" actions={["run", "pause", "resume"]} />
         {jobs.items.length > 0 && <JobTable jobs={jobs.items} />}
         <More hasMore={jobs.hasMore} onMore={jobs.more} />
       </Card>
@@ -65,6 +68,7 @@ function JobTable({ jobs }: { jobs: Job[] }) {
         <caption class="hidden-text">Jobs by name</caption>
         <thead>
           <tr>
+            <SelectAll ids={jobs.map((job) => job.job)} what="jobs" />
             <th scope="col">Job</th>
             <th scope="col">State</th>
             <th scope="col" class="is-wide-only">
@@ -95,6 +99,7 @@ function JobTable({ jobs }: { jobs: Job[] }) {
 function JobRow({ job }: { job: Job }) {
   return (
     <tr>
+      <Select id={job.job} />
       <td>
         <div class="job-name">
           <a class="strong" href={jobPath(job.job)}>

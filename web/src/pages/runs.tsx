@@ -12,6 +12,7 @@ import { BAD_STATES, REASONS, STATES, TRIGGERS } from "../ui/outcomes";
 import { Tag } from "../ui/badges";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
 import { More, RunTable } from "../ui/runs";
+import { BulkBar, useSelection } from "../ui/selection";
 import { Search } from "../ui/search";
 
 export function RunsPage({ query }: { query: URLSearchParams }) {
@@ -25,6 +26,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
     to: query.get("to") ?? "",
     executor: query.get("executor") ?? "",
   };
+  useSelection();
   const isFiltered = Object.values(filter).some(Boolean);
   const runs = usePages<Run>("/runs", { ...filter, state: filter.state.split(",").filter(Boolean), limit: 50 }, () => true);
   const jobs = useApi<JobPage>(filter.job ? withQuery("/jobs", { search: filter.job, gone: true, limit: 12 }) : null);
@@ -59,7 +61,8 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
             {isFiltered ? <a href="/runs">Show all runs</a> : "The first occurrence appears here when it is due."}
           </Empty>
         )}
-        {runs.items.length > 0 && <RunTable runs={runs.items} caption="Runs and skips, newest first" />}
+        <BulkBar what="run" actions={["retry", "cancel"]} />
+        {runs.items.length > 0 && <RunTable runs={runs.items} caption="Runs and skips, newest first" isSelectable />}
         <More hasMore={runs.hasMore} onMore={runs.more} />
       </Card>
     </PageBody>

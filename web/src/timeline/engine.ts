@@ -22,6 +22,14 @@ export interface Spot {
   item: Item;
 }
 
+/** A period of some lanes: times in milliseconds, numbers of lanes. */
+export interface Chosen {
+  from: number;
+  to: number;
+  first: number;
+  last: number;
+}
+
 const GLIDE_MS = 200;
 /** Below this span the line for now moves visibly within a second, and every frame is drawn. */
 const SMOOTH_SPAN = 180_000;
@@ -33,6 +41,9 @@ export class Engine {
   readonly version = signal(0);
   readonly isFollowing = signal(true);
   readonly spot = signal<Spot | null>(null);
+  /** Whether a drag chooses a period of some jobs instead of moving. */
+  readonly isChoosing = signal(false);
+  chosen: Chosen | null = null;
   laneHeight = 30;
   width = 0;
   height = 0;
@@ -188,6 +199,7 @@ export class Engine {
       const lane = this.lanes.lane(index);
       if (lane) this.drawOne(scene, lane, index, top);
     }
+    this.drawChosen(scene, top);
     drawNow(scene, this.height);
     drawAxis(this.scene(this.parts.axis, this.paint, now), zone, this.lanes.downtimes);
     if (this.glide || (this.isFollowing.value && spanOf(this.window) < SMOOTH_SPAN && !document.hidden)) this.request();
@@ -219,6 +231,19 @@ export class Engine {
       pen.roundRect(left - 9.5, y - 10, right - left + 19, 21, 6);
       pen.stroke();
     }
+  }
+
+  private drawChosen(scene: Scene, top: number): void {
+    if (!this.chosen) return;
+    const { from, to, first, last } = this.chosen;
+    const { pen, paint } = scene;
+    const box = [toX(scene, from), first * this.laneHeight - top, toX(scene, to) - toX(scene, from), (last - first + 1) * this.laneHeight] as const;
+    pen.fillStyle = pen.strokeStyle = paint.color("accent");
+    pen.globalAlpha = 0.14;
+    pen.fillRect(...box);
+    pen.globalAlpha = 1;
+    pen.lineWidth = 1.5;
+    pen.strokeRect(...box);
   }
 
   private scene(canvas: HTMLCanvasElement, paint: Paint, now: number): Scene {

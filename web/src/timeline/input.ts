@@ -1,5 +1,7 @@
 /** Hands on the timeline: wheel, drag, pinch and keys. */
 
+import { askedBulk } from "../actions";
+import { may } from "../state/session";
 import { go, jobPath, runPath } from "../state/route";
 import { nowMs } from "../state/now";
 import { spanOf } from "../time/window";
@@ -37,6 +39,8 @@ export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): 
   const fingers = new Map<number, { x: number; y: number }>();
   let isDragging = false;
   let travelled = 0;
+  /** Where a choice of a period began. */
+  let anchor: { at: number; lane: number } | null = null;
 
   const placeOf = (x: number) => (x - canvas.getBoundingClientRect().left) / engine.width;
   const wheel = (event: WheelEvent, isAxis: boolean) => {
@@ -59,11 +63,17 @@ export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): 
     const isDrawn = (event: PointerEvent | MouseEvent) => surface === scroll && event.target === canvas;
     on(surface, "pointerdown", (event) => {
       if (event.button !== 0 || (event.pointerType === "mouse" && event.target !== canvas && surface !== axis)) return;
+      if (isDrawn(event) && (event.shiftKey || engine.isChoosing.value)) {
+        anchor = placeIn(event);
+        surface.setPointerCapture(event.pointerId);
+        return choose(event);
+      }
       fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
       isDragging = true;
       travelled = 0;
     });
     on(surface, "pointermove", (event) => {
+      if (anchor) return choose(event);
       const before = fingers.get(event.pointerId);
       if (!isDragging || !before) return isDrawn(event) ? hover(event) : undefined;
       const here = { x: event.clientX, y: event.clientY };
@@ -86,15 +96,43 @@ export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): 
       isDragging = fingers.size > 0;
     };
     on(surface, "pointerup", (event) => {
+      if (anchor) {
+        anchor = null;
+        engine.isChoosing.value = false;
+        return act(engine);
+      }
       const found = isDrawn(event) && travelled <= CLICK_PX ? spotAt(event) : null;
       release(event);
       const lane = found && engine.lanes.lane(found.lane);
       if (found && lane) open(lane, found.item);
     });
-    on(surface, "pointercancel", release);
+    on(surface, "pointercancel", (event) => {
+      anchor = engine.chosen = null;
+      release(event);
+    });
     on(surface, "dblclick", (event) => (isDrawn(event) || surface === axis) && engine.zoomBy(0.4, placeOf(event.clientX)));
   }
   on(canvas, "pointerleave", hideTip);
+
+  function placeIn(event: PointerEvent): { at: number; lane: number } {
+    const box = canvas.getBoundingClientRect();
+    const at = engine.window.from + ((event.clientX - box.left) * spanOf(engine.window)) / engine.width;
+    return { at, lane: Math.max(0, Math.floor((event.clientY - box.top + scroll.scrollTop) / engine.laneHeight)) };
+  }
+
+  function choose(event: PointerEvent): void {
+    if (!anchor) return;
+    const here = placeIn(event);
+    const last = Math.max(0, (engine.lanes.total ?? 1) - 1);
+    hideTip();
+    engine.chosen = {
+      from: Math.min(anchor.at, here.at),
+      to: Math.max(anchor.at, here.at),
+      first: Math.min(anchor.lane, here.lane, last),
+      last: Math.min(Math.max(anchor.lane, here.lane), last),
+    };
+    engine.request();
+  }
 
   function spotAt(event: PointerEvent): Spot | null {
     const box = canvas.getBoundingClientRect();
@@ -116,6 +154,20 @@ export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): 
   }
 
   return () => stop.abort();
+}
+
+/** Ask what to do with a period of some jobs: the one that was dragged over, else all that is shown. */
+export function act(engine: Engine): void {
+  const chosen = engine.chosen ?? { ...engine.window, first: engine.first, last: engine.last };
+  engine.chosen = null;
+  engine.request();
+  const jobs: string[] = [];
+  for (let index = chosen.first; index <= chosen.last; index++) {
+    const lane = engine.lanes.lane(index);
+    if (lane?.job) jobs.push(lane.job);
+  }
+  if (!jobs.length || !may("operator")) return;
+  askedBulk.value = { action: "retry", jobs, from: new Date(chosen.from).toISOString(), to: new Date(Math.min(chosen.to, nowMs())).toISOString() };
 }
 
 /** Keys while the timeline has the focus; true when one was used. */
@@ -140,6 +192,8 @@ export function useKey(engine: Engine, scroll: HTMLElement, event: KeyboardEvent
       return done(changeLane(engine, scroll, -1));
     case "ArrowDown":
       return done(changeLane(engine, scroll, 1));
+    case "a":
+      return done(act(engine));
     case "Enter": {
       const spot = engine.spot.value;
       const lane = spot && engine.lanes.lane(spot.lane);

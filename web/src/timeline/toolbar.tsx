@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { setQuery } from "../state/route";
+import { may } from "../state/session";
 import { span } from "../time/words";
 import { PRESETS } from "../time/window";
 import { Icon } from "../ui/icon";
@@ -62,6 +63,11 @@ export function Toolbar({ engine, view, children }: Props) {
         </Button>
       </div>
       <span class="grow" />
+      {may("operator") && engine && (
+        <Button isSmall tip="Drag over a period of some jobs, then retry what failed, backfill it, or cancel what waits. Also Shift and drag; key A: all that is shown" onClick={() => (engine.isChoosing.value = !engine.isChoosing.value)}>
+          {engine.isChoosing.value ? "Drag over a period…" : "Act on a period"}
+        </Button>
+      )}
       <Legend />
       <Choice
         label="Show as"

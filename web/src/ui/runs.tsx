@@ -7,6 +7,7 @@ import { counted } from "../time/words";
 import { StateBadge, TriggerBadge } from "./badges";
 import { JobName } from "./job-name";
 import { ACTIVE_STATES } from "./outcomes";
+import { Select, SelectAll } from "./selection";
 import { Counting, Span, Time } from "./time";
 
 interface Props {
@@ -14,16 +15,19 @@ interface Props {
   caption: string;
   /** Leave the job out where all lines are of one. */
   isOneJob?: boolean;
+  /** Whether lines can be selected. */
+  isSelectable?: boolean;
   zoneOf?: ((job: string) => string | undefined) | undefined;
 }
 
-export function RunTable({ runs, caption, isOneJob, zoneOf }: Props) {
+export function RunTable({ runs, caption, isOneJob, isSelectable, zoneOf }: Props) {
   return (
     <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
       <table>
         <caption class="hidden-text">{caption}</caption>
         <thead>
           <tr>
+            {isSelectable && <SelectAll ids={runs.map((run) => run.run)} what="runs" />}
             <th scope="col">Due</th>
             {!isOneJob && <th scope="col">Job</th>}
             <th scope="col">Outcome</th>
@@ -41,7 +45,7 @@ export function RunTable({ runs, caption, isOneJob, zoneOf }: Props) {
         </thead>
         <tbody>
           {runs.map((run) => (
-            <RunRow key={run.run} run={run} isOneJob={!!isOneJob} zone={run.timezone ?? zoneOf?.(run.job)} />
+            <RunRow key={run.run} run={run} isOneJob={!!isOneJob} isSelectable={!!isSelectable} zone={run.timezone ?? zoneOf?.(run.job)} />
           ))}
         </tbody>
       </table>
@@ -53,9 +57,10 @@ export function pathOf(run: Run): string {
   return run.state === "skipped" ? whyPath(run.job, Date.parse(run.scheduled_for)) : runPath(run.run);
 }
 
-function RunRow({ run, isOneJob, zone }: { run: Run; isOneJob: boolean; zone: string | undefined }) {
+function RunRow({ run, isOneJob, isSelectable, zone }: { run: Run; isOneJob: boolean; isSelectable: boolean; zone: string | undefined }) {
   return (
     <tr>
+      {isSelectable && <Select id={run.run} />}
       <td class="nowrap">
         <a href={pathOf(run)}>
           <Time at={run.scheduled_for} zone={zone} isMixed={!isOneJob} />
