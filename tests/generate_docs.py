@@ -59,6 +59,7 @@ SKIP_REASONS: Mapping[SkipReason, str] = {
     SkipReason.DISABLED: "The job was disabled.",
     SkipReason.NO_EXECUTOR: "No executor matched the requirements of the job until the end of its `window`.",
     SkipReason.SATURATED: "Every matching executor was full until the end of the job's `window`.",
+    SkipReason.CALENDAR: "A calendar of the job excludes the day, which is named in the entry.",
 }
 TRIGGERS: Mapping[Trigger, str] = {
     Trigger.SCHEDULER: "Its schedule, on time.",

@@ -238,7 +238,9 @@ def test_every_block_names_its_language(page):
 @pytest.mark.slow
 def test_the_recipe_for_holidays_checks_the_day_in_the_zone_of_the_job(tmp_path):
     text = next(
-        block.text for block in blocks_of((ROOT / "docs/how-to/zones.md").read_text()) if "holidays" in block.text
+        block.text
+        for block in blocks_of((ROOT / "docs/how-to/calendars.md").read_text())
+        if "holidays.txt" in block.text
     )
     days, job = tmp_path / "holidays.txt", tmp_path / "trading.yaml"
     # Fourteen hours ahead and eleven behind: on one of these servers the day is another than in Kathmandu.

@@ -15,8 +15,10 @@ from evertick.definitions.parser import parse_definition
 from evertick.definitions.schema import TABLES
 from evertick.model.job import Job
 from evertick.settings import Settings
+from evertick.settings.calendars import CalendarSource
 
-WITH_BATCH = Settings(queues=(("batch", 2),))
+WEEKENDS, WORK_DAYS = CalendarSource(weekdays=(5, 6)), CalendarSource(weekdays=(0, 1, 2, 3, 4))
+WITH_BATCH = Settings(queues=(("batch", 2),), calendars=(("weekends", WEEKENDS), ("work-days", WORK_DAYS)))
 HOOK = "https://example.org/hook"
 OTHER_HOOK = "https://example.org/other"
 CONDITION = {"file_exists": "data.csv"}
@@ -37,6 +39,7 @@ JOB_VALUES = {
     "preconditions": CONDITION,
     "handlers": {"onExit": "x"},
     "overlapPolicy": "all",
+    "calendar": {"skip": "weekends"},
     "window": {"maxDelayMinutes": 3},
     "retryPolicy": {"maxRetries": 2},
     "constraints": {"maxAllowedRunTime": "2h"},
@@ -132,6 +135,11 @@ PLACES = {
     "startStop": Place(command(schedule=CHANGE), {"start": "@daily"}),
     "scheduleEntry": Place(command(schedule=[CHANGE]), {"cron": "@daily"}, rivals=(TIMES,)),
     "window": Place(command(schedule="@daily", window=CHANGE), {"maxDelayMinutes": 5}),
+    "calendar": Place(
+        command(schedule="0 9 * * *", calendar=CHANGE),
+        {"skip": "weekends"},
+        {"skip": "work-days", "only": "work-days", "shift": "next"},
+    ),
     "retryPolicy": Place(
         command(retryPolicy=CHANGE),
         {"maxRetries": 1},

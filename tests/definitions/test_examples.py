@@ -10,7 +10,8 @@ import pytest
 from evertick.definitions.source import load_folder
 from evertick.model.instant import MINUTE, from_text
 from evertick.model.policy import Missed, OverlapKind
-from evertick.planning.schedules import compile_all, next_of
+from evertick.planning.schedules import compile_all, exclusion_of, next_of
+from evertick.settings import Settings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOON = from_text("2027-03-01T12:00:00Z")
@@ -59,3 +60,20 @@ def test_the_pipeline_has_the_rows_that_it_asks_about(examples):
         rows = list(csv.DictReader(stream))
     assert len(rows) >= 2
     assert all("{{" + name + "}}" in pipeline["map"]["prompt"] for name in rows[0])
+
+
+def test_the_example_of_calendars_skips_and_moves_the_days_it_names():
+    folder = EXAMPLES / "calendars"
+    found = load_folder(folder, Settings.load(folder, {}))
+    assert not found.errors
+    report, payments = found.jobs["support-report"].schedules, found.jobs["payments"].schedules
+    excluded = {
+        "2026-09-14T07:00:00Z": "Company anniversary is in the calendar company",  # a Monday, by a yearly event
+        "2026-12-25T08:00:00Z": "Christmas Day is in the calendar de-BE",
+        "2026-12-28T08:00:00Z": "Annual closing is in the calendar closing",
+        "2027-01-02T08:00:00Z": "Saturday is in the calendar weekends",
+    }
+    assert {text: str(exclusion_of(report, from_text(text))) for text in excluded} == excluded
+    # 15 November 2026 is a Sunday.
+    moved = next_of(compile_all(payments), from_text("2026-11-01T00:00:00Z"))
+    assert moved == from_text("2026-11-13T05:00:00Z")

@@ -22,16 +22,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import evertick
+from evertick.definitions.calendars import calendar_stamps
 from evertick.definitions.parser import Parsed
 from evertick.errors import DefinitionError
-from evertick.model import constraint, job, notify, policy, routing, schedule, work
+from evertick.model import calendar, constraint, job, notify, policy, routing, schedule, work
 from evertick.model.job import Job
 from evertick.settings import Settings
 
 FILE_NAME: Final = "definitions.cache"
 SIZE_MAX: Final = 1 << 30
 
-_MODULES: Final = (constraint, job, notify, policy, routing, schedule, work)
+_MODULES: Final = (calendar, constraint, job, notify, policy, routing, schedule, work)
 _CODE: Final = ("definitions", "model", "planning", "settings")
 """The rooms whose code decides what a file means."""
 
@@ -105,6 +106,8 @@ def meaningful_settings(settings: Settings) -> tuple[object, ...]:
         settings.queues,
         settings.notifications.channels,
         settings.limits.file_bytes,
+        settings.calendars,
+        calendar_stamps(settings),
     )
 
 

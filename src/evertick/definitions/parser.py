@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from evertick.definitions.catalogue.job import JOB
 from evertick.definitions.catalogue.limits import PRIORITY_MAX, QUEUE_MAX, TAG_MAX, TAGS_MAX
+from evertick.definitions.fields.calendar import apply_calendar, read_calendar
 from evertick.definitions.fields.constraints import read_after, read_constraints
 from evertick.definitions.fields.environment import placed
 from evertick.definitions.fields.notify import read_notify
@@ -92,7 +93,7 @@ def parse_definition(
     return Parsed(replace(job, definition=definition_digest(job)), (), report.warnings)
 
 
-_LOCATED: Final = ("steps", "constraints", "user", "sandbox")
+_LOCATED: Final = ("calendar", "steps", "constraints", "user", "sandbox")
 """Fields whose place is kept as it is, for `explain`."""
 
 
@@ -106,6 +107,11 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     zone = _read_zone(section, settings, report)
     node = section.take("schedule")
     timetable = read_schedule(node, zone, job_id, report) if node else Timetable()
+    calendar = section.take("calendar")
+    rule = read_calendar(calendar, settings, report) if calendar else None
+    starts = timetable.starts
+    if calendar is not None and rule is not None:
+        starts = apply_calendar(rule, starts, zone.name, calendar, report)
     block = timetable.block
     report_contradictions(section, block, report)
     policy, policy_origins, written = read_policy(section, block, is_pipeline, report)
@@ -130,7 +136,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     job = Job(
         id=job_id,
         name=name or _shown(folder or stem, job_id),
-        schedules=timetable.starts,
+        schedules=starts,
         stops=timetable.stops,
         restarts=timetable.restarts,
         policy=policy,

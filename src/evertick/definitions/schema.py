@@ -23,6 +23,7 @@ TABLES: Final[dict[str, Table]] = {
     "schedule": Table(job.BLOCK, "The block form of `schedule`: one of `cron`, `every` and `at`, and rules."),
     "startStop": Table(job.START_STOP, "A `schedule` with starts, stops and restarts."),
     "scheduleEntry": Table(job.ENTRY, "One entry of a list of schedules."),
+    "calendar": Table(job.CALENDAR, "On which days the schedule of a job runs: `calendar`."),
     "window": Table(job.WINDOW, "How late an occurrence may start: `window`."),
     "retryPolicy": Table(work.RETRY, "How often and when a failed run is retried: `retryPolicy`."),
     "step": Table(work.STEP, "One part of a job: an item of `steps`.", ("name",)),

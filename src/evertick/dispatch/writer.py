@@ -14,10 +14,10 @@ from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message
 from evertick.model.instant import Instant
 from evertick.model.ledger import Committed
-from evertick.model.lifecycle import LAUNCHING, RUNNING, TERMINAL
+from evertick.model.lifecycle import LAUNCHING, RUNNING, TERMINAL, SkipReason
 from evertick.model.run import Change, Entry, RunKey
 from evertick.planning.planner import skip_around
-from evertick.planning.schedules import compile_all
+from evertick.planning.schedules import compile_all, excluded_of
 from evertick.store import Ledger, RunFilter
 
 log = logging.getLogger("evertick.writer")
@@ -193,7 +193,8 @@ def commit_around(store: Ledger, commit: Commit) -> Committed:
                 if entry.key not in refused.keys:
                     entries.append(entry)
                     continue
-                schedules = compile_all(commit.schedules[entry.key.job_id])
+                engines = compile_all(commit.schedules[entry.key.job_id])
+                schedules = excluded_of(engines) if entry.reason is SkipReason.CALENDAR else engines
                 entries += skip_around(entry, schedules, _stretches_inside(store, entry))
             batch = replace(batch, entries=entries)
 

@@ -58,6 +58,7 @@ class JobDecorator:
         every: Duration | Sequence[Duration] | None = None,
         at: datetime | str | Sequence[datetime | str] | None = None,
         timezone: str | None = None,
+        calendar: Mapping[str, str | Sequence[str]] | None = None,
         name: str | None = None,
         isolation: str | None = None,
         catchup_window: Duration | None = None,

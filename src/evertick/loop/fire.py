@@ -13,7 +13,7 @@ from evertick.loop.plan import drop, settle_catchup, settle_job
 from evertick.loop.runs import Lane, OpenRun, Queue
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
-from evertick.model.facts import Wait, WaitKind, with_wait
+from evertick.model.facts import Wait, WaitKind, joined, with_wait
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import (
     CANCELLED,
@@ -28,9 +28,10 @@ from evertick.model.lifecycle import (
 )
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind
 from evertick.model.routing import Strategy
+from evertick.model.schedule import has_calendar
 from evertick.planning.catchup import is_missed, is_too_late
 from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
-from evertick.planning.schedules import compile_all, previous_of
+from evertick.planning.schedules import compile_all, exclusion_of, previous_of
 from evertick.planning.success import already_succeeded
 
 RESTART = "restart"
@@ -242,6 +243,11 @@ def _overlap_for(job: JobState, lane: Lane, run: OpenRun) -> Overlap:
 
 def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tuple[SkipReason, str] | None:
     policy, at = job.job.policy, run.key.scheduled_for
+    if has_calendar(job.job.schedules) and is_of_schedule(run):
+        excluded = exclusion_of(job.job.schedules, at)
+        if excluded is not None:
+            run.facts = joined(run.facts, excluded.facts)
+            return SkipReason.CALENDAR, str(excluded)
     if job.skip_next and is_of_schedule(run):
         job.skip_next -= 1
         turn.keep_job(job)

@@ -108,7 +108,7 @@ def _supersede_edited(state: State, turn: Turn, job: JobState) -> Instant:
     waiting = [run for run in ((job.lanes or {}).get("") or _NO_LANE).waiting if not run.key.origin]
     if not waiting:
         return job.watermark
-    schedules = compile_all(job.job.schedules)
+    schedules = compile_all(job.job.schedules)  # without what the calendar of now excludes
     is_edited = job.is_edited
     for run in waiting:
         if next_of(schedules, run.key.scheduled_for - 1) != run.key.scheduled_for:

@@ -18,7 +18,7 @@ from evertick.model.job import Job
 from evertick.model.policy import Overlap, Policy, Retry, Scope
 from evertick.model.resources import resources_text
 from evertick.model.routing import Routing
-from evertick.model.schedule import ScheduleSpec
+from evertick.model.schedule import ScheduleSpec, rule_of, written_spec
 from evertick.model.work import (
     NO_RETRY,
     NOTHING,
@@ -87,7 +87,9 @@ def _head(job: Job) -> Iterator[str]:
 def _specs(name: str, specs: tuple[ScheduleSpec, ...]) -> Iterator[str]:
     if specs:
         yield f"{name}:"
-        yield from (f"  - {spec}" for spec in specs)
+        yield from (f"  - {written_spec(spec)}" for spec in specs)
+    if rule := rule_of(specs):
+        yield f"calendar: {rule}"
 
 
 def _policy(policy: Policy) -> Iterator[str]:

@@ -74,6 +74,12 @@ class Facts(NamedTuple):
     """For an occurrence of a paused or disabled job: since when the job was held."""
     success_for: Instant = 0
     """For an occurrence that was skipped because the job had succeeded: the time that the success was for."""
+    calendar: str = ""
+    """For an occurrence on an excluded day: the calendar that excludes the day."""
+    day: str = ""
+    """What that calendar calls the day."""
+    moved_to: Instant = 0
+    """Where the calendar moved that occurrence; 0: nowhere."""
 
 
 NO_FACTS = Facts()

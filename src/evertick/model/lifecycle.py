@@ -37,6 +37,7 @@ class SkipReason(StrEnum):
     DISABLED = "disabled"
     NO_EXECUTOR = "no-executor"
     SATURATED = "saturated"
+    CALENDAR = "calendar"
 
 
 class Trigger(StrEnum):

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from evertick.model.calendar import CalendarRule, rule_from_plain, rule_to_plain
 from evertick.model.instant import Instant, to_text
 
 
@@ -41,7 +42,40 @@ class AtSpec:
         return f"at {to_text(self.instant)}"
 
 
-ScheduleSpec: TypeAlias = CronSpec | EverySpec | AtSpec
+@dataclass(frozen=True, slots=True)
+class CalendarSpec:
+    """A schedule whose occurrences run on some days only; `timezone` decides which day an occurrence is on.
+
+    One instant is never inside: whoever names a day and a time means that day.
+    """
+
+    schedule: CronSpec | EverySpec
+    rule: CalendarRule
+    timezone: str
+
+    def __str__(self) -> str:
+        return f"{self.schedule}, {self.rule}"
+
+
+ScheduleSpec: TypeAlias = CronSpec | EverySpec | AtSpec | CalendarSpec
+
+
+def written_spec(spec: ScheduleSpec) -> CronSpec | EverySpec | AtSpec:
+    """The schedule as it is written, without its calendar."""
+    return spec.schedule if isinstance(spec, CalendarSpec) else spec
+
+
+def has_calendar(specs: tuple[ScheduleSpec, ...]) -> bool:
+    """Whether a calendar decides about any of them; asked for every launch, so without a generator."""
+    for spec in specs:  # noqa: SIM110
+        if type(spec) is CalendarSpec:
+            return True
+    return False
+
+
+def rule_of(specs: tuple[ScheduleSpec, ...]) -> CalendarRule | None:
+    """The calendar of a job, which is the same for all of its schedules."""
+    return next((spec.rule for spec in specs if isinstance(spec, CalendarSpec)), None)
 
 
 def specs_to_text(specs: tuple[ScheduleSpec, ...]) -> str:
@@ -53,8 +87,10 @@ def specs_from_text(text: str) -> tuple[ScheduleSpec, ...]:
     return tuple(_from_plain(plain) for plain in json.loads(text))
 
 
-def _to_plain(spec: ScheduleSpec) -> dict[str, str | int]:
+def _to_plain(spec: ScheduleSpec) -> dict[str, Any]:
     match spec:
+        case CalendarSpec(schedule, rule, timezone):
+            return {**_to_plain(schedule), "calendar": rule_to_plain(rule), "days_in": timezone}
         case CronSpec(text, timezone, name):
             return {"cron": text, "timezone": timezone, "name": name}
         case EverySpec(period_us):
@@ -64,6 +100,10 @@ def _to_plain(spec: ScheduleSpec) -> dict[str, str | int]:
 
 
 def _from_plain(plain: dict[str, Any]) -> ScheduleSpec:
+    if "calendar" in plain:
+        schedule = _from_plain({name: value for name, value in plain.items() if name != "calendar"})
+        assert isinstance(schedule, CronSpec | EverySpec)
+        return CalendarSpec(schedule, rule_from_plain(plain["calendar"]), plain["days_in"])
     if "cron" in plain:
         return CronSpec(plain["cron"], plain["timezone"], plain["name"])
     if "every_us" in plain:

@@ -8,7 +8,7 @@ from evertick.errors import DefinitionError
 from evertick.model.duration import format_duration
 from evertick.model.instant import to_text
 from evertick.model.job import Job
-from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.model.work import (
     Command,
     Env,
@@ -127,6 +127,8 @@ def _schedule(spec: ScheduleSpec) -> Mapping[str, str]:
             return {"every": format_duration(period_us)}
         case AtSpec(instant):
             return {"at": to_text(instant)}
+        case CalendarSpec(schedule, rule):
+            return {**_schedule(schedule), "calendar": str(rule)}
 
 
 def _step(step: Step) -> StepDefinition:

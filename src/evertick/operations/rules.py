@@ -10,6 +10,7 @@ from evertick.model.job import Job
 from evertick.model.lifecycle import SkipReason
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.resources import resources_text
+from evertick.model.schedule import rule_of, written_spec
 from evertick.operations.results.jobs import Rule
 
 FIELDS: Final = {
@@ -37,7 +38,8 @@ def explain(job: Job) -> list[Rule]:
     values = {
         "enabled": _yes(job.enabled),
         "timezone": job.timezone,
-        **{f"start.{index}": str(spec) for index, spec in enumerate(job.schedules)},
+        **{f"start.{index}": str(written_spec(spec)) for index, spec in enumerate(job.schedules)},
+        "calendar": str(rule_of(job.schedules) or ""),
         **{f"stop.{index}": str(spec) for index, spec in enumerate(job.stops)},
         **{f"restart.{index}": str(spec) for index, spec in enumerate(job.restarts)},
         "after": f"{job.after.mode} of {', '.join(job.after.jobs)}" if job.after else "",
@@ -140,6 +142,10 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
                 origin_of(job, "backlog_max"),
                 "to reduce the backlog: shorten catchupWindow, or write missed: latest",
             )
+        case SkipReason.CALENDAR:
+            rule = rule_of(job.schedules)
+            advice = "to run on such a day: remove the calendar from the job, or the day from the calendar"
+            return Ruling(f"calendar: {rule}", origin_of(job, "calendar"), advice) if rule else NO_RULING
         case SkipReason.DISABLED:
             return Ruling(f"enabled: {str(job.enabled).lower()}", origin_of(job, "enabled"), "to run it: enabled: true")
         case SkipReason.CONDITION:

@@ -13,7 +13,7 @@ from evertick.errors import DefinitionError, InvalidArgument
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_datetime, to_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import SkipReason
-from evertick.model.schedule import ScheduleSpec
+from evertick.model.schedule import ScheduleSpec, rule_of, written_spec
 from evertick.operations.context import Context, View, bounded
 from evertick.operations.figures import outcome_counts, skip_counts
 from evertick.operations.jobs import name_of, watermark_of, zone_of
@@ -359,13 +359,15 @@ def _clock_changes(job: Job, now: Instant) -> tuple[tuple[ClockNote, ...], tuple
     """How changes of the clock affect a job's schedules, and what the schedules mean in English."""
     notes: list[ClockNote] = []
     meaning = []
-    for spec in job.schedules:
+    for spec in map(written_spec, job.schedules):
         engine = compile_schedule(spec)
         if isinstance(engine, CronSchedule):
             notes += _dst_notes(engine.cron, now)
             meaning.append(engine.cron.describe())
         else:
             meaning.append(str(spec))
+    if rule := rule_of(job.schedules):
+        meaning.append(f"calendar: {rule}")
     return tuple(notes), tuple(meaning)
 
 

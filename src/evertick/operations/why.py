@@ -29,7 +29,7 @@ from evertick.model.lifecycle import (
 from evertick.model.loss import LOSS_WORDS
 from evertick.model.policy import Missed
 from evertick.model.run import LedgerRow, RunKey
-from evertick.model.schedule import specs_from_text
+from evertick.model.schedule import ScheduleSpec, specs_from_text
 from evertick.operations.context import Context
 from evertick.operations.jobs import specs_of, watermark_of, zone_of
 from evertick.operations.ledger_rows import loss_of, moment, node_of, run_summary
@@ -39,7 +39,8 @@ from evertick.operations.rules import NO_RULING, Ruling, missed_words, origin_of
 from evertick.operations.submission import find_record, find_run, lines_at, read_run_id
 from evertick.operations.time_text import clock_text, is_due, local_text, moment_text, read_moment, time_text
 from evertick.operations.waits import find_waits, parent_sentences, waited_sentences
-from evertick.planning.schedules import Schedule, compile_all, next_of, previous_of
+from evertick.planning.calendar import Exclusion
+from evertick.planning.schedules import Schedule, compile_all, compile_occurrences, exclusion_of, next_of, previous_of
 from evertick.planning.stuck import is_stuck
 from evertick.store import RunFilter, Store
 
@@ -63,7 +64,7 @@ class Explanation:
     at: Instant
     zone: str
     outcome: str
-    """A state of a run, or `due`, `undecided`, `missing`, `unknown`, `no occurrence`."""
+    """A state of a run, or `due`, `excluded`, `undecided`, `missing`, `unknown`, `no occurrence`."""
     sentences: tuple[str, ...] = ()
     reason: SkipReason | None = None
     row: LedgerRow | None = None
@@ -150,7 +151,7 @@ def explain_occurrence(
             return _no_occurrence(replace(answer, row=None), schedules)
         return _decided(store, answer, row, jobs, now)
     if at > now:
-        return _future(answer, schedules, job, record, now)
+        return _future(answer, specs, job, record, now)
     watermark = watermark_of(record, store.load([bucket_of(job_id)]).floors)
     return _past(answer, store.schedules([job_id]), schedules, record, watermark)
 
@@ -175,7 +176,7 @@ def _is_inside(store: Store, gap: LedgerRow, at: Instant, schedules: tuple[Sched
     if at in (gap.key.scheduled_for, gap.through) or is_due(schedules, at):
         return True
     lines = [line for line in store.schedules([gap.key.job_id]) if line.since < at and line.specs]
-    return any(is_due(compile_all(specs_from_text(line.specs)), at) for line in lines)
+    return any(is_due(compile_occurrences(specs_from_text(line.specs)), at) for line in lines)
 
 
 # --- what the ledger has a line for
@@ -393,8 +394,13 @@ def _ruling_words(ruling: Ruling, job: Job | None, *, is_wanted: bool) -> list[s
 
 
 def _future(
-    answer: Explanation, schedules: tuple[Schedule, ...], job: Job | None, record: JobRecord | None, now: Instant
+    answer: Explanation, specs: tuple[ScheduleSpec, ...], job: Job | None, record: JobRecord | None, now: Instant
 ) -> Explanation:
+    schedules = compile_all(specs)
+    excluded = exclusion_of(specs, answer.at)
+    if excluded is not None and is_due(compile_occurrences(specs), answer.at):
+        words = _excluded_words(answer, excluded)
+        return replace(answer, outcome="excluded", reason=SkipReason.CALENDAR, sentences=(f"it will not run: {words}",))
     if not is_due(schedules, answer.at):
         return _no_occurrence(answer, schedules)
     sentences = [f"it runs in {duration_text(answer.at - now)}, if a scheduler is running then"]
@@ -408,6 +414,11 @@ def _future(
     elif job is not None and not job.enabled:
         sentences = [f"it is due then, but the job is disabled ({origin_of(job, 'enabled')})"]
     return replace(answer, outcome="due", sentences=tuple(sentences))
+
+
+def _excluded_words(answer: Explanation, excluded: Exclusion) -> str:
+    moved = "" if excluded.moved_to is None else f"; it runs at {moment_text(excluded.moved_to, answer.zone)} instead"
+    return f"{excluded._replace(moved_to=None)}{moved}"
 
 
 def _past(
@@ -426,7 +437,7 @@ def _past(
         run_it = f"to run it now: {backfill_command(answer.job_id, answer.at, answer.at + 1, answer.zone)}"
         return replace(answer, outcome="unknown", sentences=(told, run_it))
     newest = max(in_force, key=lambda line: line.since)
-    then = compile_all(specs_from_text(newest.specs)) if newest.specs else ()
+    then = compile_occurrences(specs_from_text(newest.specs)) if newest.specs else ()
     if not is_due(then, answer.at):
         return _no_occurrence(answer, then)
     if answer.at > watermark:

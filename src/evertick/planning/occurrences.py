@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple, TypeAlias
 
 from evertick.model.instant import Instant
-from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
-from evertick.planning.schedules import Engine, compile_all, next_of, uses_name
+from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.planning.schedules import Schedule, compile_occurrences, next_of, uses_name
 
 DUE_MAX = 100_000
 """Entries handed out at once: a year of a job that is due every second must not fill the memory."""
@@ -33,7 +33,7 @@ class _Group:
 
     __slots__ = ("_snapshot", "engines", "key", "members", "next_at", "number")
 
-    def __init__(self, key: _Key, engines: tuple[Engine, ...], next_at: Instant | None, number: int) -> None:
+    def __init__(self, key: _Key, engines: tuple[Schedule, ...], next_at: Instant | None, number: int) -> None:
         self.key = key
         self.engines = engines
         self.members: tuple[str, ...] | dict[str, None] = ()
@@ -203,7 +203,7 @@ class OccurrenceIndex:
         return next_of(group.engines, start)
 
     def _form(self, key: _Key, schedules: tuple[ScheduleSpec, ...]) -> _Group:
-        engines = compile_all(schedules)
+        engines = compile_occurrences(schedules)
         next_at = next_of(engines, self._horizon)
         group = self._groups[key] = _Group(key, engines, next_at, self._formed)
         self._formed += 1
@@ -248,3 +248,5 @@ def _key_of(spec: ScheduleSpec) -> _Key:
             return (text, timezone, name) if name and uses_name(text) else (text, timezone)
         case EverySpec(period_us):
             return ("every", period_us)
+        case CalendarSpec(schedule, rule, timezone):
+            return (_key_of(schedule), rule, timezone)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import Instant, to_text
@@ -20,11 +19,16 @@ from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import AtSpec
+from evertick.planning.calendar import ExcludedOccurrences, Exclusion
 from evertick.planning.catchup import REASON_NOT_KEPT, is_too_late, keep_missed, missed_through, replay_from
 from evertick.planning.schedules import (
+    At,
+    Engine,
     Schedule,
     compile_all,
     count_of,
+    excluded_of,
+    exclusion_of,
     first_of,
     next_of,
     occurrences,
@@ -112,14 +116,26 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
     grace_us = 0 if view.was_held else job.policy.grace_us
     missed_end = min(max(missed_through(now, grace_us), view.watermark), through)
     late_planned = tuple(at for at in view.planned if at <= missed_through(now, job.policy.grace_us))
+    excluded = excluded_of(schedules)
+    every: Sequence[Schedule] = (*schedules, *excluded) if excluded else schedules
 
-    on_time = _enter_on_time(view, schedules, missed_end, through, now)
+    # On an excluded day it is entered like any other, so that an edit can withdraw it, and skipped when it is due.
+    on_time = _enter_on_time(view, every, missed_end, through, now)
     planned_on_time = [at for at in view.planned if at not in late_planned]
-    newest_on_time = max([*planned_on_time, *(entry.key.scheduled_for for entry in on_time)], default=None)
-    settled = _settle_missed(view, schedules, late_planned, missed_end, newest_on_time, now)
+    late_excluded: list[Change] = []
+    if excluded:
+        late_excluded = _skip_planned(view, late_planned, now)
+        taken = {change.key.scheduled_for for change in late_excluded}
+        late_planned = tuple(at for at in late_planned if at not in taken)
+    candidates = [*planned_on_time, *(entry.key.scheduled_for for entry in on_time)]
+    if excluded:
+        candidates = [at for at in candidates if exclusion_of(job.schedules, at) is None]
+    newest_on_time = max(candidates, default=None)
+    on_excluded_days = _skip_excluded(view, schedules, excluded, missed_end, now) if excluded else []
+    settled = _settle_missed(view, schedules, late_planned, missed_end, newest_on_time, on_excluded_days, now)
     entries = [*settled.entries, *on_time]
-    changes = [*settled.changes, *_clear_backlog(view, settled.kept, newest_on_time, now)]
-    wake_at = next_of(schedules, through)
+    changes = [*late_excluded, *settled.changes, *_clear_backlog(view, settled.kept, newest_on_time, now)]
+    wake_at = next_of(every, through)
     return Plan(
         entries=tuple(entries),
         changes=tuple(changes),
@@ -141,13 +157,14 @@ def _settle_missed(
     late_planned: tuple[Instant, ...],
     end: Instant,
     newest_on_time: Instant | None,
+    on_excluded_days: list[Entry],
     now: Instant,
 ) -> _Settled:
-    """Decide about everything that is too late to be on time."""
+    """Decide about everything that is too late to be on time, around what the calendar excludes."""
     job, policy = view.job, view.job.policy
     keep = view.keeps
     if not late_planned and first_of(schedules, view.watermark, end) is None:
-        return _Settled([], [], ())
+        return _Settled(on_excluded_days, [], ())
 
     # A window shorter than the grace must not reach into the stretch that is on time.
     window_start = min(replay_from(now, view.watermark, policy.catchup_window_us), end)
@@ -169,7 +186,7 @@ def _settle_missed(
     kept = sorted({*kept, *(one_offs - late_one_offs)})
 
     missed_by = facts_text(Facts(missed_by=str(keep)))
-    entries: list[Entry] = []
+    entries: list[Entry] = [*on_excluded_days]
     stretches = (
         (view.watermark, window_start, view.idle_reason),
         (window_start, late_end, SkipReason.LATE),
@@ -179,11 +196,11 @@ def _settle_missed(
     in_ledger = view.instants_in_ledger
     fresh_kept = [at for at in kept if at not in in_ledger]
     fresh_late = sorted(late_one_offs - in_ledger)
-    apart = sorted({*fresh_kept, *fresh_late, *in_ledger})
+    apart = [(at, at) for at in {*fresh_kept, *fresh_late, *in_ledger}]
+    apart = sorted([*apart, *((one.key.scheduled_for, one.through or one.key.scheduled_for) for one in entries)])
     for start, stop, reason in stretches:
-        holes = [at for at in apart if start < at <= stop]
         told = (_reason_in_words(reason, view, newer), _facts(reason, keep, view, newer))
-        entries += _skip(job.id, schedules, start, stop, holes, reason, told, now)
+        entries += _skip(job.id, schedules, start, stop, apart, reason, told, now)
     entries += (
         Entry(
             RunKey(job.id, at),
@@ -257,14 +274,9 @@ def skip_around(gap: Entry, schedules: Sequence[Schedule], lines: Iterable[tuple
     """What is left of a gap around lines that are there already, each given by its first and last instant."""
     assert gap.through is not None
     assert gap.reason is not None
-    job_id, decided_at, told = gap.key.job_id, gap.decided_at, (gap.detail, gap.facts)
-    entries: list[Entry] = []
+    told = (gap.detail, gap.facts)
     start = gap.key.scheduled_for - 1
-    for first, last in sorted(lines):
-        end = min(first - 1, gap.through)
-        entries += _skip(job_id, schedules, start, end, (), gap.reason, told, decided_at)
-        start = max(start, last)
-    return entries + _skip(job_id, schedules, start, gap.through, (), gap.reason, told, decided_at)
+    return _skip(gap.key.job_id, schedules, start, gap.through, sorted(lines), gap.reason, told, gap.decided_at)
 
 
 def _skip(
@@ -272,24 +284,26 @@ def _skip(
     schedules: Sequence[Schedule],
     start: Instant,
     end: Instant,
-    holes: Sequence[Instant],
+    around: Sequence[tuple[Instant, Instant]],
     reason: SkipReason,
     told: tuple[str, str],
     now: Instant,
 ) -> list[Entry]:
-    """Entries for every occurrence in `(start, end]` except the holes, long stretches as gaps."""
+    """Entries for every occurrence in `(start, end]`, long stretches as gaps.
+
+    `around` are the lines beside them, each by its first and last instant, in order: nothing is entered inside one.
+    """
     detail, facts = told
     entries: list[Entry] = []
-    edges = [start, *holes, end + 1]
-    for left, right in pairwise(edges):
-        first = first_of(schedules, left, right - 1)
+    for left, right in _windows(start, end, around):
+        first = first_of(schedules, left, right)
         if first is None:
             continue
-        occurrences_in = count_of(schedules, left, right - 1)
+        occurrences_in = count_of(schedules, left, right)
         if occurrences_in < GAP_FROM:
             entries += (
                 Entry(RunKey(job_id, at), SKIPPED, Trigger.SCHEDULER, now, reason=reason, detail=detail, facts=facts)
-                for at in occurrences(schedules, left, right - 1)
+                for at in occurrences(schedules, left, right)
             )
         else:
             entries.append(
@@ -299,13 +313,83 @@ def _skip(
                     Trigger.SCHEDULER,
                     now,
                     reason=reason,
-                    through=previous_of(schedules, right),
+                    through=previous_of(schedules, right + 1),
                     occurrences=occurrences_in,
                     detail=detail,
                     facts=facts,
                 )
             )
     return entries
+
+
+def _windows(
+    start: Instant, end: Instant, around: Sequence[tuple[Instant, Instant]]
+) -> Iterator[tuple[Instant, Instant]]:
+    """What is left of `(start, end]` between lines that are there already."""
+    for first, last in around:
+        if last <= start:
+            continue
+        if first > end:
+            break
+        yield start, first - 1
+        start = last
+    if start < end:
+        yield start, end
+
+
+def _skip_excluded(
+    view: JobView,
+    schedules: Sequence[Engine],
+    excluded: Sequence[ExcludedOccurrences],
+    end: Instant,
+    now: Instant,
+) -> list[Entry]:
+    """Entries for what the calendar takes away up to `end`; many in days next to each other are one gap."""
+    one_offs = {one.instant for one in schedules if isinstance(one, At)}
+    around = sorted((at, at) for at in view.instants_in_ledger | one_offs)
+    entries: list[Entry] = []
+    for low, high in excluded[0].stretches(view.watermark, end):
+        for left, right in _windows(low, high, around):
+            total = count_of(excluded, left, right)
+            if total < GAP_FROM or excluded[0].is_moving:
+                found = ((at, excluded[0].exclusion(at)) for at in occurrences(excluded, left, right))
+                entries += (_excluded_entry(view, at, why, now) for at, why in found if why is not None)
+                continue
+            first, last = first_of(excluded, left, right), previous_of(excluded, right + 1)
+            assert first is not None
+            assert last is not None
+            ends = [why for at in (first, last) if (why := excluded[0].exclusion(at)) is not None]
+            gap = _excluded_entry(view, first, ends[0].until(ends[-1]), now)
+            entries.append(gap._replace(through=last, occurrences=total))
+    return entries
+
+
+def _excluded_entry(view: JobView, at: Instant, why: Exclusion, now: Instant) -> Entry:
+    return Entry(
+        RunKey(view.job.id, at),
+        SKIPPED,
+        Trigger.SCHEDULER,
+        now,
+        reason=SkipReason.CALENDAR,
+        detail=str(why),
+        facts=facts_text(why.facts),
+    )
+
+
+def _skip_planned(view: JobView, planned: Iterable[Instant], now: Instant) -> list[Change]:
+    """What was entered ahead for an excluded day and was not skipped when it was due."""
+    return [
+        Change(
+            RunKey(view.job.id, at),
+            SKIPPED,
+            now,
+            reason=SkipReason.CALENDAR,
+            detail=str(why),
+            facts=facts_text(why.facts),
+        )
+        for at in planned
+        if (why := exclusion_of(view.job.schedules, at)) is not None
+    ]
 
 
 def _enter_on_time(

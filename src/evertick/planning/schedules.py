@@ -16,8 +16,10 @@ from weakref import WeakValueDictionary
 from evertick.errors import DurationError
 from evertick.model.duration import format_duration
 from evertick.model.instant import DAY, MILLISECOND, SECOND, Instant
-from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.planning.calendar import CalendarSchedule, ExcludedOccurrences, Exclusion, day_rule
 from evertick.planning.cron import Cron
+from evertick.planning.days import days_in
 
 SHORTEST_PERIOD_US = MILLISECOND
 """Below this an interval would ask for more launches than any machine can make."""
@@ -117,10 +119,12 @@ class At:
         return int(start < self.instant <= end)
 
 
-Engine: TypeAlias = CronSchedule | Every | At
+Engine: TypeAlias = CronSchedule | Every | At | CalendarSchedule
+
+_Shared: TypeAlias = CronSpec | EverySpec | CalendarSpec
 
 # Weak, so that an engine lives as long as somebody plans with it and no longer: jobs come and go for years.
-_engines: WeakValueDictionary[CronSpec | EverySpec, CronSchedule | Every] = WeakValueDictionary()
+_engines: WeakValueDictionary[_Shared, CronSchedule | Every | CalendarSchedule] = WeakValueDictionary()
 
 # An H on its own, not the one of THU, @hourly or a zone. Seeing one too many would only cost sharing.
 _HASHED = re.compile(r"(?<![A-Za-z])[Hh](?![A-Za-z])")
@@ -140,22 +144,55 @@ def compile_schedule(spec: ScheduleSpec) -> Engine:
 
 # The recent ones are kept although nobody holds them: previews ask for the same few again and again.
 @lru_cache(maxsize=1_024)
-def _compile_shared(spec: CronSpec | EverySpec) -> CronSchedule | Every:
-    if isinstance(spec, CronSpec) and spec.name and not uses_name(spec.text):
-        spec = CronSpec(spec.text, spec.timezone)  # without a name that it does not use, so that jobs share it
+def _compile_shared(spec: _Shared) -> CronSchedule | Every | CalendarSchedule:
+    spec = _without_unused_name(spec)
     engine = _engines.get(spec)
     if engine is None:
         engine = _engines[spec] = _compile(spec)
     return engine
 
 
+def _without_unused_name(spec: _Shared) -> _Shared:
+    """Without a name that it does not use, so that jobs share it."""
+    match spec:
+        case CronSpec(text, timezone, name) if name and not uses_name(text):
+            return CronSpec(text, timezone)
+        case CalendarSpec(CronSpec(text, timezone, name), rule, zone) if name and not uses_name(text):
+            return CalendarSpec(CronSpec(text, timezone), rule, zone)
+    return spec
+
+
 def compile_all(specs: Iterable[ScheduleSpec]) -> tuple[Engine, ...]:
-    """The engines of one job."""
+    """The engines of one job: what runs, without what its calendar excludes."""
     return tuple([compile_schedule(spec) for spec in specs])
 
 
-def _compile(spec: CronSpec | EverySpec) -> CronSchedule | Every:
+def excluded_of(engines: Iterable[Engine]) -> tuple[ExcludedOccurrences, ...]:
+    """What the calendar of a job takes away; nothing for a job without one."""
+    return tuple([one.excluded for one in engines if isinstance(one, CalendarSchedule)])
+
+
+def compile_occurrences(specs: Iterable[ScheduleSpec]) -> tuple[Schedule, ...]:
+    """All that belongs into the ledger: what runs, and what the calendar excludes."""
+    engines = compile_all(specs)
+    excluded = excluded_of(engines)
+    return (*engines, *excluded) if excluded else engines
+
+
+def exclusion_of(specs: Iterable[ScheduleSpec], at: Instant) -> Exclusion | None:
+    """Why the occurrence of an instant does not run; None: it does, be it as another schedule of the job says."""
+    engines = compile_all(specs)
+    excluded = excluded_of(engines)
+    if not excluded or any(isinstance(one, At) and one.instant == at for one in engines):
+        return None
+    # The schedules of a job share one calendar: a moved occurrence lies on a day that is not excluded.
+    return excluded[0].exclusion(at)
+
+
+def _compile(spec: _Shared) -> CronSchedule | Every | CalendarSchedule:
     match spec:
+        case CalendarSpec(schedule, rule, timezone):
+            return CalendarSchedule(_compile_shared(schedule), day_rule(rule), days_in(timezone))
         case CronSpec(text, timezone, name):
             return CronSchedule(Cron.parse(text, timezone, name))
         case EverySpec(period_us):

@@ -18,7 +18,15 @@ from evertick.model.ledger import JobRecord, ScheduleLine, WrongCount
 from evertick.model.lifecycle import SKIPPED
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_from_text
-from evertick.planning.schedules import Schedule, compile_all, count_of, first_of, occurrences, previous_of
+from evertick.planning.schedules import (
+    Schedule,
+    compile_all,
+    compile_occurrences,
+    count_of,
+    first_of,
+    occurrences,
+    previous_of,
+)
 
 PIECE = 50_000
 """Occurrences looked at together: a year of a job that is due every second must not fill the memory."""
@@ -105,7 +113,9 @@ def verify_ledger(
         for stretch in stretches(lines, watermarks.get(job_id)):
             expected += count_of(stretch.schedules, stretch.start, stretch.end)
             lost += uncovered(job_id, stretch, cover)
-        said = [_schedules_of(line) for line in sorted(lines, key=lambda line: line.since)]
+        ordered = sorted(lines, key=lambda line: line.since)
+        said = [_schedules_of(line) for line in ordered]
+        runnable = [_runnable_of(line) for line in ordered]
         for row in found:
             is_gap = row.through is not None
             gaps += is_gap
@@ -113,7 +123,8 @@ def verify_ledger(
                 skips[row.reason or "unknown"] += row.occurrences
             else:
                 runs += 1
-            if not any(_is_due(one, row.key.scheduled_for) for one in said):
+            # What was started must not lie on a day that the calendar of then excludes.
+            if not any(_is_due(one, row.key.scheduled_for) for one in (runnable if row.attempt else said)):
                 # Before the first line nothing can be judged. A skip did nothing: it may be left of a schedule that
                 # was written and edited again before it came into force.
                 if row.state is not SKIPPED and any(line.since < row.key.scheduled_for for line in lines):
@@ -249,4 +260,8 @@ def _is_due(schedules: tuple[Schedule, ...], at: Instant) -> bool:
 
 
 def _schedules_of(line: ScheduleLine) -> tuple[Schedule, ...]:
+    return compile_occurrences(specs_from_text(line.specs)) if line.specs else ()
+
+
+def _runnable_of(line: ScheduleLine) -> tuple[Schedule, ...]:
     return compile_all(specs_from_text(line.specs)) if line.specs else ()

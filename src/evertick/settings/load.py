@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from evertick.errors import SettingsError
 from evertick.model.work import Secret, Value
+from evertick.settings.calendars import CALENDARS, place_calendars
 from evertick.settings.catalogue import Made, build, catalogue, parts
 from evertick.settings.channels import CHANNELS
 from evertick.settings.kinds import Unfit
@@ -121,7 +122,9 @@ def _from_table(table: Mapping[str, Any], above: tuple[str, ...], file: Path, te
 
 def _from_environment(environ: Mapping[str, str], found: _Found) -> Iterator[str]:
     """Take what is there; answers what looks like a slip of the pen. An empty variable is one that is not set."""
-    variables = {setting.variable: setting for setting in catalogue().values() if setting.kind is not CHANNELS}
+    variables = {
+        setting.variable: setting for setting in catalogue().values() if setting.kind not in (CHANNELS, CALENDARS)
+    }
     for name, setting in variables.items():
         text = environ.get(name, "").strip()
         if text and setting.kind.is_secret and text.partition(":")[0] not in {"env", "file"}:
@@ -166,6 +169,8 @@ def _placed(setting: Setting, value: Any, base: Path | None) -> Any:
     """Paths in a file are meant from where the file lies."""
     if base is None:
         return value
+    if setting.kind is CALENDARS:
+        return place_calendars(value, base)
     if setting.kind.is_path and value is not None:
         return base / value
     if isinstance(value, Secret) and value.source == "file":

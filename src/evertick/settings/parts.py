@@ -20,6 +20,7 @@ from evertick.model.duration import format_duration
 from evertick.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from evertick.model.notify import Channel, NotifyEvent, Route
 from evertick.model.work import Value
+from evertick.settings.calendars import CALENDARS, CalendarSource
 from evertick.settings.channels import CHANNELS
 from evertick.settings.kinds import (
     ADDRESS,
@@ -382,6 +383,9 @@ class Values:
     web: bool = _a(FLAG, True, "Serve the web interface and the API.")
     queues: tuple[tuple[str, int], ...] = _a(
         LIMITS, (), "Named queues: how many runs of their jobs may be active at once, on all nodes together."
+    )
+    calendars: tuple[tuple[str, CalendarSource], ...] = _a(
+        CALENDARS, (), "Named calendars that jobs skip, or run on: `{dates, weekdays, holidays, ics}`."
     )
     loop: LoopSettings = _part(LoopSettings, "Timing and limits of the scheduling loop.")
     jobs: JobsPart = _part(JobsPart, "Defaults for jobs.")

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 
+from evertick.model.calendar import Calendar, CalendarRule, Shift
 from evertick.model.constraint import RequirePreviousSuccess
-from evertick.model.instant import HOUR, MINUTE, SECOND, Instant, from_text, to_text
+from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_text, to_text
 from evertick.model.job import After, AfterMode, Job
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.routing import FLEET, Routing, Strategy
-from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.model.work import Step, SubJob, Work
 from evertick.settings.parts import LoopSettings
 from evertick.testing.faults import Faults
@@ -279,7 +280,26 @@ def draw_schedules(
             case _:
                 return EverySpec(period_us * random.choice((1, 1, 2, 3)) + random.choice((0, 0, 1_500_000)))
 
-    return tuple(draw() for _ in range(random.choice((1, 1, 1, 2))))
+    drawn = tuple(draw() for _ in range(random.choice((1, 1, 1, 2))))
+    # By a draw of its own, so that the rest of a seed's world stays as it was.
+    own = Random(f"calendar {job_id} {start} {period_us} {drawn}")
+    return draw_calendar(own, drawn, start) if own.random() < 0.2 else drawn
+
+
+def draw_calendar(random: Random, drawn: tuple[ScheduleSpec, ...], start: Instant) -> tuple[ScheduleSpec, ...]:
+    """The days around the start, some of which are excluded: a world is hours long, and zones are days apart."""
+    today = start // DAY
+    days = tuple(day for day in range(today - 1, today + 3) if random.random() < 0.5)
+    weekdays = tuple(sorted(random.sample(range(7), random.choice((0, 0, 2)))))
+    calendar, zone = Calendar("drawn", weekdays, days), random.choice(ZONES)
+    shift = random.choice((None, None, Shift.NEXT, Shift.PREVIOUS))
+    rule = CalendarRule((calendar,), (), shift) if random.random() < 0.7 else CalendarRule((), (calendar,), shift)
+    return tuple(
+        CalendarSpec(spec, rule if isinstance(spec, CronSpec) else replace(rule, shift=None), zone)
+        if isinstance(spec, CronSpec | EverySpec)
+        else spec
+        for spec in drawn
+    )
 
 
 def draw_policy(random: Random, on_executor_lost: OnExecutorLost) -> Policy:

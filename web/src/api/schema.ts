@@ -1179,7 +1179,7 @@ export interface SignIn {
 }
 
 /** Why an occurrence did not become a run. */
-export type SkipReason = "overlap" | "superseded" | "missed" | "late" | "paused" | "already-succeeded" | "condition" | "cap" | "disabled" | "no-executor" | "saturated";
+export type SkipReason = "overlap" | "superseded" | "missed" | "late" | "paused" | "already-succeeded" | "condition" | "cap" | "disabled" | "no-executor" | "saturated" | "calendar";
 
 export interface Status {
   is_scheduler_running: boolean;
@@ -1331,7 +1331,7 @@ export interface Why {
   scheduled_for: string;
   local: string;
   timezone: string;
-  /** A state of a run, or `due`, `undecided`, `missing`, `unknown`, `no occurrence`. */
+  /** A state of a run, or `due`, `excluded`, `undecided`, `missing`, `unknown`, `no occurrence`. */
   outcome: string;
   reason: SkipReason | null;
   verdict: string;

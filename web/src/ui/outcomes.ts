@@ -67,6 +67,7 @@ export const REASONS: Record<string, string> = {
   disabled: "the job was disabled",
   "no-executor": "no executor was available",
   saturated: "all executor slots were in use",
+  calendar: "the calendar of the job excludes the day",
 };
 
 export const OPEN_STATES: readonly RunState[] = ["planned", "waiting", "launching", "running", "retrying"];

@@ -67,6 +67,8 @@ def _checks(target: Target, *, is_full: bool) -> Iterator[Check]:
     except SettingsError:
         settings = Settings()
     yield "time zones", lambda: machine.check_zones(settings.timezone, settings.timezone_origin)
+    if settings.calendars:
+        yield "calendars", lambda: scheduler.check_calendars(settings)
     yield "limits", lambda: machine.check_limits(target.folder)
     yield "jobs", lambda: scheduler.check_jobs(target)
     folder = target.folder or Path()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from evertick.cli import times
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 LAG_MAX_US = 60_000_000
 FUTURE_MAX_US = 60_000_000
 REQUEST_OLD_US = 60_000_000
+CALENDAR_DAYS_MIN = 60
+"""Warn when the data of a calendar ends sooner."""
 
 
 def check_settings(target: Target) -> Results:
@@ -199,3 +202,26 @@ def check_fleet(settings: Settings, jobs: Mapping[str, Job]) -> Results:
             )
     for job, why in unplaceable([jobs[job_id] for job_id in sorted(jobs)], FLEET, members):
         yield WARN, f"no member can run {job.id}: {why}", "change the job, or add a member that meets it"
+
+
+def check_calendars(settings: Settings) -> Results:
+    """A calendar without days for the coming months excludes nothing then, or everything."""
+    from evertick.definitions.calendars import CalendarError, find_calendar
+    from evertick.model.calendar import date_of_day, day_of_date
+
+    today = day_of_date(datetime.now(UTC).date())
+    for name, _ in settings.calendars:
+        try:
+            found = find_calendar(name, settings)
+        except CalendarError as error:
+            yield FAIL, f"'{name}': {error}", "correct [calendars] in evertick.toml"
+            continue
+        through = found.data_through
+        if through is None or through - today >= CALENDAR_DAYS_MIN:
+            yield (
+                OK,
+                f"'{name}': {counted(len(found.days), 'day')}"
+                + ("" if through is None else f", data through {date_of_day(through)}"),
+            )
+        else:
+            yield WARN, f"'{name}' has no data after {date_of_day(through)}", "add the coming days to its dates or file"

@@ -38,6 +38,7 @@ from evertick.definitions.catalogue.words import (
     STRATEGY_ALIASES,
 )
 from evertick.definitions.catalogue.work import CONDITIONS, VALUE, WORK
+from evertick.model.calendar import Shift
 from evertick.model.job import AfterMode
 from evertick.model.notify import NotifyEvent
 
@@ -66,6 +67,16 @@ START_STOP: Final[Fields] = {
 WINDOW: Final[Fields] = {
     "maxDelayMinutes": Field(
         whole(1, DELAY_MINUTES_MAX), "Skip an occurrence that would start later than this.", "", 30
+    ),
+}
+CALENDAR: Final[Fields] = {
+    "skip": Field(WORDS, "Calendars of the settings; an occurrence on a day of one of them does not run."),
+    "only": Field(WORDS, "Calendars of the settings; an occurrence on any other day does not run."),
+    "shift": Field(
+        choice(Shift),
+        "Run it at the same time of the next or previous day that is not excluded.",
+        "it is skipped",
+        "next",
     ),
 }
 AFTER: Final[Fields] = {
@@ -201,6 +212,9 @@ JOB: Final[Fields] = {
         "0 9 * * MON-FRI",
     ),
     "timezone": Field(TEXT, "IANA name of the time zone of its schedules.", "the setting", "Europe/Berlin"),
+    "calendar": Field(
+        ref("calendar"), "On which days its schedule runs, by the calendars of the settings.", "every day"
+    ),
     "enabled": _ENABLED,
     **WORK,
     "missed": Field(

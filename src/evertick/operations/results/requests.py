@@ -121,7 +121,7 @@ class Why(Result):
     local: str
     timezone: str
     outcome: str
-    """A state of a run, or `due`, `undecided`, `missing`, `unknown`, `no occurrence`."""
+    """A state of a run, or `due`, `excluded`, `undecided`, `missing`, `unknown`, `no occurrence`."""
     reason: SkipReason | None
     verdict: str
     sentences: tuple[str, ...]
