@@ -46,7 +46,7 @@ def test_what_they_show_is_there(examples):
     assert any(len(job.steps) >= 3 and any(len(step.depends) > 1 for step in job.steps) for job in jobs), "a DAG"
     assert any(job.policy.retry.max_retries > 0 and job.steps for job in jobs), "a retry"
     assert any(job.policy.missed is Missed.ALL and job.policy.catchup_window_us for job in jobs), "a catch-up"
-    assert any("overlap" in job.origins and job.origins["overlap"].endswith("slow-sync.yaml:5") for job in jobs)
+    assert any("overlap" in job.origins and str(job.origins["overlap"]).endswith("slow-sync.yaml:5") for job in jobs)
     assert any(job.policy.overlap.kind is OverlapKind.WAIT for job in jobs), "a queue"
     assert any(job.stops and job.restarts for job in jobs), "a stop schedule"
     assert any(job.after and job.constraints for job in jobs), "a chain"

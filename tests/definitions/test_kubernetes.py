@@ -49,7 +49,7 @@ def test_a_job_that_is_a_container_runs_on_the_cluster():
     job = parsed(WHOLE)
     assert job.work.steps == (Step("main", POD),)
     assert job.routing.executor == "kubernetes"
-    assert job.origins["executor"] == "because of 'kubernetes'"
+    assert str(job.origins["executor"]) == "because of 'kubernetes'"
 
 
 def test_a_step_that_is_a_container_belongs_to_a_job_that_runs_here():
@@ -74,7 +74,7 @@ def test_a_container_with_something_around_it_is_attended_to_here(around, named)
     job = parsed(f"schedule: '@daily'\nkubernetes: {{image: i}}\n{around}\n")
     assert job.work.steps == (Step("main", Pod("i")),)
     assert job.routing.executor == "local"
-    assert job.origins["executor"] == f"because of {named}, which this machine runs before and after its container"
+    assert str(job.origins["executor"]) == f"because of {named}, which this machine runs before and after its container"
 
 
 @pytest.mark.parametrize(

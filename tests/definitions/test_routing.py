@@ -51,7 +51,7 @@ def test_where_it_runs(text, routing):
 
 def test_the_origin_of_a_fleet_that_was_not_named_is_what_named_it():
     job = parsed("runsOn: gpu=true\n").job
-    assert (job.origins["executor"], job.origins["runs_on"]) == ("because of 'runsOn'", "report.yaml:2")
+    assert (str(job.origins["executor"]), str(job.origins["runs_on"])) == ("because of 'runsOn'", "report.yaml:2")
 
 
 def test_a_scope_of_executors_is_pointless_on_one_machine():

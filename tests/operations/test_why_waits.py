@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from evertick.loop.messages import MembersSeen, PauseJob, ResumeJob
-from evertick.model.facts import read_facts
+from evertick.model.facts import WaitKind, read_facts
 from evertick.model.instant import HOUR, MINUTE, SECOND
-from evertick.model.job import After
+from evertick.model.job import After, Origin
 from evertick.model.ledger import RequestKind
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap, OverlapKind
@@ -17,7 +17,8 @@ from evertick.model.routing import FLEET, Routing
 from evertick.operations.ledger_rows import run_summary
 from evertick.operations.requests import message_of
 from evertick.operations.time_text import clock_text
-from evertick.operations.why import explain_occurrence
+from evertick.operations.waits import find_waits, noted_blocker
+from evertick.operations.why import explain_occurrence, result_of
 from evertick.settings.parts import LoopSettings
 from tests.loop.harness import FOREVER, WAIT, Act, World, at, catching_up, job, world
 
@@ -60,6 +61,25 @@ def test_programs_are_told_the_same_as_fields(queued):
     (wait,) = run_summary(queued.rows("z")[0]).waits
     assert (wait.kind, wait.name, wait.limit) == ("queue", "db", 2)
     assert wait.runs == (f"a@{NINE}", f"b@{NINE}")
+
+
+def test_what_a_run_waits_for_is_fields(queued):
+    row = queued.rows("z")[0]
+    jobs = {**queued.jobs, "z": replace(queued.jobs["z"], origins={"queue": Origin("jobs/z.yaml", 7)})}
+    (now,) = find_waits(queued.store, row, jobs).blockers
+    assert (now.kind, now.name, now.limit, now.job) == (WaitKind.QUEUE, "db", 2, None)
+    assert now.runs == (f"a@{NINE}", f"b@{NINE}")
+    assert (now.policy, now.policy_from) == ("queue: db", "jobs/z.yaml:7")
+    noted = noted_blocker(row)
+    assert noted is not None
+    assert (noted.kind, noted.name, noted.limit, noted.runs) == (WaitKind.QUEUE, "db", 2, now.runs)
+
+
+def test_the_place_of_a_rule_is_fields(queued):
+    row = queued.rows("z")[0]
+    jobs = {**queued.jobs, "z": replace(queued.jobs["z"], origins={"queue": Origin("jobs/z.yaml", 7)})}
+    told = result_of(explain_occurrence(queued.store, "z", row.key, jobs, queued.now))
+    assert (told.policy_from, told.policy_file, told.policy_line) == ("jobs/z.yaml:7", "jobs/z.yaml", 7)
 
 
 def test_the_job_before_it_and_its_state_are_named():
@@ -110,7 +130,7 @@ def test_the_run_in_its_way_is_named_by_its_id():
 def test_a_caught_up_run_names_the_rule_in_the_words_and_at_the_place_it_was_written():
     kept = replace(
         job("z", **catching_up("all")),
-        origins={"missed": "jobs/z.yaml:4", "overlap": "jobs/z.yaml:4"},
+        origins={"missed": Origin("jobs/z.yaml", 4), "overlap": Origin("jobs/z.yaml", 4)},
         written={"missed": "overlapPolicy: all", "overlap": "overlapPolicy: all"},
     )
     here = world(kept)

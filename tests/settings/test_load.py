@@ -278,7 +278,7 @@ class TestJobs:
         settings = written("[jobs]\ngrace = '2m'\nbacklog = 5")
         job = present(parse_definition("schedule: '@daily'\ncommand: x\n", "a.yaml", settings).job)
         assert (job.policy.grace_us, job.policy.backlog_max) == (120 * SECOND, 5)
-        assert job.origins["grace"] == f"setting {tmp_path}/evertick.toml:2"
+        assert str(job.origins["grace"]) == f"setting {tmp_path}/evertick.toml:2"
 
     def test_say_their_own_grace(self, written):
         settings = written("[jobs]\ngrace = '2m'")

@@ -26,7 +26,7 @@ from evertick.definitions.calendars import calendar_stamps
 from evertick.definitions.parser import Parsed
 from evertick.errors import DefinitionError
 from evertick.model import calendar, constraint, job, notify, policy, routing, schedule, work
-from evertick.model.job import Job
+from evertick.model.job import Job, Origin
 from evertick.settings import Settings
 
 FILE_NAME: Final = "definitions.cache"
@@ -244,12 +244,17 @@ class _Decoder:
         return values[file], bytes.fromhex(digest), parsed
 
 
+def _rooted(file: str | None) -> _Rooted | None:
+    return None if file is None else _Rooted(file)
+
+
 def _parts_of(value: object) -> tuple[str, Iterable[object]]:
     kind = type(value)
     if isinstance(value, Job):
-        origins = MappingProxyType({name: _Rooted(origin) for name, origin in value.origins.items()})
-        own = {"file": None if value.file is None else _Rooted(value.file), "origins": origins}
+        own = {"file": _rooted(value.file)}
         return kind.__name__, [own.get(name, getattr(value, name)) for name in _FIELDS[kind]]
+    if isinstance(value, Origin):
+        return kind.__name__, [_rooted(value.file), value.line, value.note]
     if kind in _FIELDS:
         return kind.__name__, [getattr(value, name) for name in _FIELDS[kind]]
     if kind in _ENUMS:
@@ -264,6 +269,5 @@ def _parts_of(value: object) -> tuple[str, Iterable[object]]:
         case MappingProxyType():
             return "proxy", chain.from_iterable(value.items())
         case DefinitionError() if kind is DefinitionError:
-            file = None if value.file is None else _Rooted(value.file)
-            return "error", [value.reason, value.hint, value.field, file, value.line, value.column]
+            return "error", [value.reason, value.hint, value.field, _rooted(value.file), value.line, value.column]
     raise UnknownType(kind)

@@ -34,7 +34,7 @@ from evertick.definitions.report import Report, Section
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError
 from evertick.model.definition import definition_digest
-from evertick.model.job import After, Job
+from evertick.model.job import DEFAULT_ORIGIN, After, Job, Origin
 from evertick.model.notify import Channel, Route
 from evertick.model.policy import Policy
 from evertick.settings import Settings
@@ -156,13 +156,13 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
         file=report.file,
         origins=MappingProxyType(
             {
-                "id": "the folder"
+                "id": Origin(note="the folder")
                 if folder
-                else (report.origin(name_node) if name and name_node else "the file's name"),
+                else (report.origin(name_node) if name and name_node else Origin(note="the file's name")),
                 "timezone": zone.origin,
-                "schedule": report.origin(node) if node else "not written",
+                "schedule": report.origin(node) if node else Origin(note="not written"),
                 "enabled": enabled_origin,
-                "priority": report.origin(priority) if priority else "default",
+                "priority": report.origin(priority) if priority else DEFAULT_ORIGIN,
                 **{name: report.origin(section.key(name)) for name in _LOCATED if name in section},
                 **after_origin,
                 **timetable.origins,
@@ -213,21 +213,21 @@ def _shown(written: str, job_id: str) -> str:
 def _read_zone(section: Section, settings: Settings, report: Report) -> Zone:
     node = section.take("timezone")
     named = read_zone(node, "timezone", report) if node else None
-    return named or Zone(settings.timezone, settings.timezone_origin)
+    return named or Zone(settings.timezone, Origin(note=settings.timezone_origin))
 
 
-def _settled(policy: Policy, origins: dict[str, str], settings: Settings) -> Policy:
+def _settled(policy: Policy, origins: dict[str, Origin], settings: Settings) -> Policy:
     """What the settings say for jobs that do not say it themselves."""
     policy = replace(policy, backlog_max=settings.jobs.backlog)
-    if origins["grace"] != "default" or "jobs.grace" not in settings.origins:
+    if origins["grace"] != DEFAULT_ORIGIN or "jobs.grace" not in settings.origins:
         return policy
-    origins["grace"] = f"setting {settings.origins['jobs.grace']}"
+    origins["grace"] = Origin(note=f"setting {settings.origins['jobs.grace']}")
     return replace(policy, grace_us=settings.jobs.grace_us)
 
 
-def _read_enabled(section: Section, block: Section | None, report: Report) -> tuple[bool, str]:
+def _read_enabled(section: Section, block: Section | None, report: Report) -> tuple[bool, Origin]:
     """Written at the job or in its schedule block; in both it is a contradiction, reported elsewhere."""
-    enabled, origin = True, "default"
+    enabled, origin = True, DEFAULT_ORIGIN
     for scope in (section, block):
         node = scope.take("enabled") if scope else None
         if scope is None or node is None:
@@ -249,7 +249,7 @@ def _read_tags(section: Section, report: Report) -> tuple[str, ...]:
 
 def _read_after(
     section: Section, block: Section | None, job_id: str, report: Report
-) -> tuple[After | None, dict[str, str]]:
+) -> tuple[After | None, dict[str, Origin]]:
     """Written at the job or in its schedule block; in both it is a contradiction, reported elsewhere."""
     after, origin = None, {}
     for scope in (section, block):

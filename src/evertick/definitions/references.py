@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from evertick.definitions.report import nearest
 from evertick.errors import DefinitionError
 from evertick.model.constraint import ActionKind, RequirePreviousSuccess
-from evertick.model.job import Job
+from evertick.model.job import Job, Origin
 from evertick.model.work import SubJob
 
 SUGGESTED_MAX = 200
@@ -106,8 +106,5 @@ def _named(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _told(job: Job, field: str, reason: str, hint: str) -> DefinitionError:
-    origin = job.origins.get(field) or job.origins.get("steps") or ""
-    line = origin.rpartition(":")[2]
-    return DefinitionError(
-        reason, hint=hint, field=field, file=job.file, line=int(line) if line.isdecimal() else 1, column=1
-    )
+    origin = job.origins.get(field) or job.origins.get("steps") or Origin()
+    return DefinitionError(reason, hint=hint, field=field, file=job.file, line=origin.line or 1, column=1)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from evertick.definitions.catalogue.field import Fields
 from evertick.definitions.nodes import MapNode, Node, ScalarNode, kind_of
 from evertick.errors import DefinitionError
+from evertick.model.job import Origin
 
 CLOSE = 0.6
 """How alike two names must be for one to be suggested instead of the other."""
@@ -75,9 +76,9 @@ class Report:
             return "All fields: evertick schema."
         return f"Similar fields: {', '.join(_by_likeness(name, names)[:NAMES_MAX])}. All fields: evertick schema."
 
-    def origin(self, node: Node) -> str:
+    def origin(self, node: Node) -> Origin:
         """Where a value was written, as `origins` of a job tells it."""
-        return f"{self.file}:{node.line}"
+        return Origin(self.file, node.line)
 
     def _located(self, node: Node | None, field: str, reason: str, hint: str | None) -> DefinitionError:
         line, column = (node.line, node.column) if node else (1, 1)

@@ -20,7 +20,7 @@ from evertick.definitions.watched_directories import SUFFIXES
 from evertick.definitions.yaml import SIZE_MAX
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.instant import Instant, to_text
-from evertick.model.job import Job
+from evertick.model.job import Job, Origin
 from evertick.model.schedule import AtSpec
 from evertick.planning.catchup import is_missed
 from evertick.settings import Settings
@@ -282,15 +282,14 @@ def _duplicate(job: Job, twins: list[Job]) -> DefinitionError:
 
 def past_one_offs(job: Job, now: Instant) -> list[DefinitionError]:
     """A warning for each, on the line of the schedule."""
-    origin = job.origins.get("schedule", "")
-    file, _, line = origin.rpartition(":")
+    origin = job.origins.get("schedule", Origin())
     return [
         DefinitionError(
             f"'at' of job '{job.id}' is {to_text(spec.instant)}, which is in the past: "
             "a scheduler that sees the job for the first time does not run it.",
             hint=f"Write a future time, or run it now: evertick trigger {job.id}.",
-            file=file or job.file,
-            line=int(line) if line.isdigit() else None,
+            file=origin.file or job.file,
+            line=origin.line,
             field="schedule",
         )
         for spec in job.schedules

@@ -17,7 +17,7 @@ from evertick.executors.function import Function, describe, name_of, underlying
 from evertick.model.definition import definition_digest
 from evertick.model.duration import format_duration, parse_duration
 from evertick.model.instant import from_datetime, to_text
-from evertick.model.job import Job
+from evertick.model.job import Job, Origin
 from evertick.model.routing import FLEET, LOCAL
 from evertick.model.work import PythonCall, Step, Work
 from evertick.settings import Settings
@@ -183,8 +183,9 @@ def _place_of(call: Callable[..., Any]) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else str(getattr(function, "__module__", None) or "code")
 
 
-def _origin(value: str, place: str) -> str:
-    return place if value.startswith(f"{place}:") else value
+def _origin(origin: Origin, place: str) -> Origin:
+    """The lines of the text that was made of a decorator mean nothing to its reader."""
+    return Origin(place) if origin.file == place else origin
 
 
 def _told(

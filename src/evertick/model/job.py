@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 from evertick.model.constraint import Constraint
 from evertick.model.notify import Route
@@ -31,8 +32,25 @@ class After:
     mode: AfterMode = AfterMode.ALL
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value of a job was set: on a line of a file, or as the note says."""
+
+    file: str | None = None
+    line: int | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.file is None:
+            return self.note
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+DEFAULT_ORIGIN: Final = Origin(note="default")
+
 # One of each for all the jobs that say nothing else: a node may hold a million of them.
-_NO_ORIGINS: Mapping[str, str] = MappingProxyType({})
+_NO_ORIGINS: Mapping[str, Origin] = MappingProxyType({})
+_NOT_WRITTEN: Mapping[str, str] = MappingProxyType({})
 _POLICY = Policy()
 _HERE = Routing()
 
@@ -66,9 +84,9 @@ class Job:
     tags: tuple[str, ...] = ()
     description: str = ""
     file: str | None = None
-    origins: Mapping[str, str] = field(default_factory=lambda: _NO_ORIGINS, compare=False, repr=False)
+    origins: Mapping[str, Origin] = field(default_factory=lambda: _NO_ORIGINS, compare=False, repr=False)
     """Where each effective value came from: `file:line`, a default of its form, or a setting."""
-    written: Mapping[str, str] = field(default_factory=lambda: _NO_ORIGINS, compare=False, repr=False)
+    written: Mapping[str, str] = field(default_factory=lambda: _NOT_WRITTEN, compare=False, repr=False)
     """The rules as the definition writes them, by the value they decide: `overlapPolicy: all` for `missed`."""
     definition: str = field(default="", compare=False, repr=False)
     """The digest of `model.definition`'s text of it; empty: the ledger does not keep that."""

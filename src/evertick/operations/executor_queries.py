@@ -23,6 +23,7 @@ from evertick.operations.results.system import (
     Status,
 )
 from evertick.operations.scheduler_report import MemberReport, read_member
+from evertick.operations.waits import noted_blocker
 from evertick.routing.placement import executor_of, parse_placement
 
 SHOWN = 20
@@ -170,7 +171,7 @@ def _queue(context: Context, name: str, jobs: Sequence[str], limit: int | None, 
         runs=tuple(
             QueuedRun(
                 **run_fields(row, context.jobs.get(row.key.job_id)),
-                blocked_by=row.detail or None if row.state is WAITING else None,
+                blocked_by=noted_blocker(row) if row.state is WAITING else None,
             )
             for row in (*active[:SHOWN], *waiting[:SHOWN])
         ),

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from evertick.model.definition import sandbox_text
 from evertick.model.duration import format_duration
-from evertick.model.job import Job
+from evertick.model.job import DEFAULT_ORIGIN, Job, Origin
 from evertick.model.lifecycle import SkipReason
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.resources import resources_text
@@ -71,12 +71,16 @@ def explain(job: Job) -> list[Rule]:
         "constraints": ", ".join(type(one).__name__ for one in job.constraints),
         "steps": ", ".join(step.name for step in job.steps),
     }
-    return [Rule(FIELDS.get(name, name), value, origin_of(job, name)) for name, value in values.items() if value]
+    return [_rule(FIELDS.get(name, name), value, origin_of(job, name)) for name, value in values.items() if value]
 
 
-def origin_of(job: Job, name: str) -> str:
+def _rule(name: str, value: str, origin: Origin) -> Rule:
+    return Rule(name, value, str(origin), origin.file, origin.line)
+
+
+def origin_of(job: Job, name: str) -> Origin:
     group = name.partition(".")[0]
-    fallback = job.origins.get("schedule", "") if group in ("start", "stop", "restart") else ""
+    fallback = job.origins.get("schedule") if group in ("start", "stop", "restart") else None
     return job.origins.get(name) or fallback or _unwritten(job, name)
 
 
@@ -101,7 +105,7 @@ def is_overlap_policy(job: Job) -> bool:
 class Ruling(NamedTuple):
     rule: str = ""
     """As it is written in the job file; empty: no rule of the job."""
-    origin: str = ""
+    origin: Origin | None = None
     advice: str = ""
 
 
@@ -149,7 +153,7 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
         case SkipReason.DISABLED:
             return Ruling(f"enabled: {str(job.enabled).lower()}", origin_of(job, "enabled"), "to run it: enabled: true")
         case SkipReason.CONDITION:
-            origin = origin_of(job, "constraints") if job.constraints else job.file or ""
+            origin = origin_of(job, "constraints") if job.constraints else Origin(job.file)
             return Ruling("a condition of the job", origin, "to run without it: remove the condition")
         case SkipReason.NO_EXECUTOR | SkipReason.SATURATED:
             return Ruling(advice="to run it: start an executor, or add capacity")
@@ -164,7 +168,7 @@ def _keep_all(job: Job) -> str:
     return f"replace overlapPolicy with {rule}" if is_overlap_policy(job) and "missed" in job.written else rule
 
 
-def _unwritten(job: Job, name: str) -> str:
+def _unwritten(job: Job, name: str) -> Origin:
     is_default = {
         "queue": job.queue is None,
         "executor": not job.routing.is_remote,
@@ -175,7 +179,9 @@ def _unwritten(job: Job, name: str) -> str:
         "log_retention": job.log_retention_us is None,
         "backlog_max": True,
     }.get(name, False)
-    return "default" if is_default else job.file or "its definition"
+    if is_default:
+        return DEFAULT_ORIGIN
+    return Origin(job.file, note="its definition")
 
 
 def _span(span_us: int | None, without: str) -> str:

@@ -30,7 +30,7 @@ from evertick.operations.results.runs import (
     RunPage,
 )
 from evertick.operations.submission import read_run_id
-from evertick.operations.why import explain_occurrence
+from evertick.operations.waits import find_waits
 from evertick.store import Page, RunFilter
 
 RUNS_MAX = 1_000
@@ -82,7 +82,7 @@ def run(context: Context, run_id: str) -> RunDetail:
         can_cancel=not is_over,
         can_retry=is_over and is_one,
         can_retry_failed=is_over and is_one and any(step.state in (FAILED, LOST) for step in steps),
-        blocked_by=_blocked_by(context, row) if row.state is WAITING else (),
+        blocked_by=find_waits(context.store, row, context.jobs).blockers if row.state is WAITING else (),
         children=_children(context, row) if row.started_at is not None else (),
     )
 
@@ -109,10 +109,6 @@ def _children(context: Context, row: LedgerRow) -> tuple[RelatedRun, ...]:
         for child in rows
         if any(parent.run == run_id for parent in read_facts(child.facts).parents)
     )
-
-
-def _blocked_by(context: Context, row: LedgerRow) -> tuple[str, ...]:
-    return explain_occurrence(context.store, row.key.job_id, row.key, context.jobs, context.now()).sentences[1:]
 
 
 def attempts_of(row: LedgerRow, steps: Sequence[StepRecord], logs: Iterable[LogFile]) -> tuple[Attempt, ...]:

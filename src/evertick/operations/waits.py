@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from evertick.model.facts import Parent, Wait, WaitKind, read_facts
@@ -10,6 +11,7 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import ACTIVE, SKIPPED, Trigger
 from evertick.model.run import LedgerRow, RunKey
+from evertick.operations.results.runs import Blocker
 from evertick.operations.rules import NO_RULING, Ruling, origin_of, overlap_words
 from evertick.operations.submission import find_run
 from evertick.operations.time_text import time_text
@@ -25,7 +27,7 @@ _PARENTS = {
 class Waiting(NamedTuple):
     """What a run that waits now waits for."""
 
-    sentences: tuple[str, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
     other: LedgerRow | None = None
     """The first of those in the way."""
     ruling: Ruling = NO_RULING
@@ -34,11 +36,25 @@ class Waiting(NamedTuple):
 def find_waits(store: Store, row: LedgerRow, jobs: Mapping[str, Job]) -> Waiting:
     """What holds a waiting run back, as the ledger has it now; the last that was noted is what it waits for."""
     waits, job = read_facts(row.facts).waits, jobs.get(row.key.job_id)
-    for wait in reversed(waits):
+    for wait in (*reversed(waits), Wait(WaitKind.OVERLAP, row.changed_at)):
         found = _now(store, wait, row, job, jobs)
-        if found.sentences:
-            return found
-    return _now(store, Wait(WaitKind.OVERLAP, row.changed_at), row, job, jobs)
+        if found.blockers:
+            rule, origin, _ = found.ruling
+            policy, place = rule or None, None if origin is None else str(origin)
+            blockers = tuple(replace(one, policy=policy, policy_from=place) for one in found.blockers)
+            return found._replace(blockers=blockers)
+    return Waiting((Blocker(None, f"waiting{f': {row.detail}' if row.detail else ' for its turn'}"),))
+
+
+def noted_blocker(row: LedgerRow) -> Blocker | None:
+    """What a waiting run waits for, as its own line of the ledger notes it; None: it notes nothing."""
+    waits = read_facts(row.facts).waits
+    if not waits:
+        return Blocker(None, row.detail) if row.detail else None
+    wait = waits[-1]
+    text = row.detail or f"waiting {_past(wait)}"
+    job = wait.jobs[0] if len(wait.jobs) == 1 else None
+    return Blocker(wait.kind, text, wait.name or None, wait.limit or None, job, wait.runs)
 
 
 def _now(store: Store, wait: Wait, row: LedgerRow, job: Job | None, jobs: Mapping[str, Job]) -> Waiting:
@@ -49,25 +65,37 @@ def _now(store: Store, wait: Wait, row: LedgerRow, job: Job | None, jobs: Mappin
             names = f"held by {_names(held)}" if held else "which has room now"
             limit = f" of {wait.limit:,} place{'' if wait.limit == 1 else 's'}" if wait.limit else ""
             ruling = Ruling(f"queue: {wait.name}", origin_of(job, "queue")) if job else NO_RULING
-            told = f"waiting for a place in the queue '{wait.name}'{limit}, {names}"
-            return Waiting((told,), next(iter(held), None), ruling)
+            text = f"waiting for a place in the queue '{wait.name}'{limit}, {names}"
+            place = Blocker(wait.kind, text, wait.name, wait.limit or None, runs=_ids(held))
+            return Waiting((place,), next(iter(held), None), ruling)
         case WaitKind.AFTER:
             before = [(name, _newest(store, name)) for name in wait.jobs]
             after = job.after if job else None
             rule = Ruling(f"after: {', '.join(after.jobs)}", origin_of(job, "after")) if job and after else NO_RULING
-            lines = tuple(f"waiting for '{name}' to succeed; {_of_newest(found)}" for name, found in before)
-            return Waiting(lines, next((found for _, found in before if found), None), rule)
+            others = tuple(
+                Blocker(
+                    wait.kind,
+                    f"waiting for '{name}' to succeed; {_of_newest(found)}",
+                    job=name,
+                    runs=() if found is None else (found.key.run_id,),
+                )
+                for name, found in before
+            )
+            return Waiting(others, next((found for _, found in before if found), None), rule)
         case WaitKind.EXECUTOR:
             ruling = Ruling(f"executor: {wait.name}", origin_of(job, "executor")) if job else NO_RULING
-            return Waiting((f"waiting for a member of '{wait.name}' that can take it: {wait.detail}",), None, ruling)
+            text = f"waiting for a member of '{wait.name}' that can take it: {wait.detail}"
+            return Waiting((Blocker(wait.kind, text, wait.name),), None, ruling)
         case WaitKind.OVERLAP:
             held = _holders(store, {row.key.job_id}, row.key)
+            if not held:
+                return Waiting()
             ruling = Ruling(overlap_words(job), origin_of(job, "overlap")) if job else NO_RULING
-            return Waiting((f"waiting for {_names(held)}",), held[0], ruling) if held else Waiting()
+            return Waiting((Blocker(wait.kind, f"waiting for {_names(held)}", runs=_ids(held)),), held[0], ruling)
         case WaitKind.RATE:
-            return Waiting(("waiting for the delay between starts of its backfill",))
+            return Waiting((Blocker(wait.kind, "waiting for the delay between starts of its backfill"),))
         case WaitKind.HOLD:
-            return Waiting((f"waiting because its job is {wait.name}",))
+            return Waiting((Blocker(wait.kind, f"waiting because its job is {wait.name}", wait.name),))
 
 
 def waited_sentences(row: LedgerRow, zone: str, beside: Instant) -> list[str]:
@@ -124,6 +152,10 @@ def _of_newest(found: LedgerRow | None) -> str:
 
 def _names(rows: Sequence[LedgerRow]) -> str:
     return _listed([f"{row.key.run_id} ({_state(row)})" for row in rows])
+
+
+def _ids(rows: Sequence[LedgerRow]) -> tuple[str, ...]:
+    return tuple(row.key.run_id for row in rows)
 
 
 def _state(row: LedgerRow) -> str:

@@ -109,6 +109,7 @@ def _key_of(reference: str) -> RunKey | None:
 
 
 def result_of(found: Explanation) -> Why:
+    origin = found.ruling.origin
     return Why(
         job=found.job_id,
         scheduled_for=to_datetime(found.at),
@@ -121,7 +122,9 @@ def result_of(found: Explanation) -> Why:
         run=None if found.row is None else run_summary(found.row),
         other_run=None if found.other is None else run_summary(found.other),
         policy=found.ruling.rule or None,
-        policy_from=found.ruling.origin or None,
+        policy_from=None if origin is None else str(origin),
+        policy_file=None if origin is None else origin.file,
+        policy_line=None if origin is None else origin.line,
         advice=found.ruling.advice or None,
         nearest_before=moment(found.before),
         nearest_after=moment(found.after),
@@ -196,7 +199,7 @@ def _decided(store: Store, answer: Explanation, row: LedgerRow, jobs: Mapping[st
         sentences += _ruling_words(answer.ruling, job, is_wanted=False)
     if row.state is WAITING:
         waiting = find_waits(store, row, jobs)
-        sentences += waiting.sentences or (f"waiting{f': {row.detail}' if row.detail else ' for its turn'}",)
+        sentences += [one.text for one in waiting.blockers]
         answer = replace(answer, other=waiting.other, ruling=waiting.ruling)
     elif row.state is PLANNED:
         sentences.append(_still_planned(store, row, job, now))

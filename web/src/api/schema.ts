@@ -183,6 +183,26 @@ export interface Badge {
   path: string;
 }
 
+/** What a waiting run waits for. */
+export interface Blocker {
+  /** null: the scheduler has not noted it. */
+  kind: WaitKind | null;
+  /** All of it in words. */
+  text: string;
+  /** The queue or the executor, or how the job is held. */
+  name?: string | null;
+  /** The places that the queue has. */
+  limit?: number | null;
+  /** The job that has to succeed first. */
+  job?: string | null;
+  /** The ids of the runs in the way; for `after`, the newest run of the job. */
+  runs?: string[];
+  /** The rule that makes it wait, as the job file has it. */
+  policy?: string | null;
+  /** Where the policy was set, as `file:line`. */
+  policy_from?: string | null;
+}
+
 export interface Bulk {
   action: BulkAction;
   is_preview: boolean;
@@ -943,7 +963,7 @@ export interface QueuedRun {
   parents: Parent[];
   job_name: string;
   timezone: string;
-  blocked_by: string | null;
+  blocked_by: Blocker | null;
 }
 
 export interface Queues {
@@ -991,6 +1011,9 @@ export interface Rule {
   value: string;
   /** `file:line`, `default`, or a setting. */
   origin: string;
+  /** null: no file sets it. */
+  file: string | null;
+  line: number | null;
 }
 
 export interface Rules {
@@ -1085,7 +1108,7 @@ export interface RunDetail {
   can_cancel: boolean;
   can_retry: boolean;
   can_retry_failed: boolean;
-  blocked_by: string[];
+  blocked_by: Blocker[];
   /** Retries of this run, sub-runs of its steps, and runs of jobs that follow it. */
   children: RelatedRun[];
 }
@@ -1342,6 +1365,9 @@ export interface Why {
   policy: string | null;
   /** Where the policy was set, as `file:line`. */
   policy_from: string | null;
+  /** null: no file sets it. */
+  policy_file: string | null;
+  policy_line: number | null;
   advice: string | null;
   nearest_before: string | null;
   nearest_after: string | null;

@@ -75,5 +75,5 @@ function QueueCard({ queue }: { queue: Queue }) {
 }
 
 function blocked(queue: Queue): string[] {
-  return [...new Set(queue.runs.flatMap((run) => (run.blocked_by ? [`${run.job_name} waits: ${run.blocked_by}`] : [])))].slice(0, 8);
+  return [...new Set(queue.runs.flatMap((run) => (run.blocked_by ? [`${run.job_name} waits: ${run.blocked_by.text}`] : [])))].slice(0, 8);
 }

@@ -54,9 +54,10 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
         <Actions run={run} />
       </Head>
       {run.detail && <p class={run.state === "succeeded" ? "note" : "note is-warning"}>{run.detail}</p>}
-      {run.blocked_by.map((words) => (
-        <p key={words} class="note is-warning">
-          Blocked: {words}
+      {run.blocked_by.map((one) => (
+        <p key={one.text} class="note is-warning">
+          Blocked: {one.text}
+          {one.policy && ` (rule: ${one.policy}, from ${one.policy_from})`}
         </p>
       ))}
       <Workspace run={run} query={query} />

@@ -12,6 +12,7 @@ from evertick.cli import times
 from evertick.cli.exits import USAGE
 from evertick.cli.output import counted, note, output_option, show, show_text
 from evertick.cli.target import find_target
+from evertick.model.job import Origin
 
 if TYPE_CHECKING:
     from evertick.errors import DefinitionError
@@ -113,11 +114,10 @@ def _unplaceable(jobs: Iterable[Job], folder: Path) -> list[DefinitionError]:
     found = []
     for job, why in unplaceable(choosy, FLEET, members):
         field = "resources" if job.routing.resources else "runs_on"
-        file, _, line = job.origins.get(field, "").rpartition(":")
+        origin = job.origins.get(field, Origin())
         reason = f"no member of the fleet can run the job '{job.id}': {why}."
         hint = "Lower the requirement, or add a member that meets it."
-        number = int(line) if line.isdigit() else None
-        found.append(DefinitionError(reason, hint=hint, field=field, file=file or job.file, line=number))
+        found.append(DefinitionError(reason, hint=hint, field=field, file=origin.file or job.file, line=origin.line))
     return found
 
 

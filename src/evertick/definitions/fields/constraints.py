@@ -34,7 +34,7 @@ from evertick.model.constraint import (
     PreRunHook,
     RequirePreviousSuccess,
 )
-from evertick.model.job import After, AfterMode
+from evertick.model.job import After, AfterMode, Origin
 from evertick.model.policy import Overlap, OverlapKind, Policy
 from evertick.model.work import Value
 
@@ -51,7 +51,7 @@ class Constrained:
     found: tuple[Constraint, ...] = ()
     section: Section | None = None
 
-    def limited(self, policy: Policy, origins: dict[str, str], job: Section, report: Report) -> Policy:
+    def limited(self, policy: Policy, origins: dict[str, Origin], job: Section, report: Report) -> Policy:
         """`maxConcurrentRuns: n` is the overlap rule `parallel(n)`; every other rule already means 1."""
         runs = next((one for one in self.found if isinstance(one, MaxConcurrentRuns)), None)
         if runs is None or self.section is None:

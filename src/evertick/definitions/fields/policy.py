@@ -24,6 +24,7 @@ from evertick.definitions.fields.values import choice_of, duration_of, flag_of, 
 from evertick.definitions.nodes import Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section, contradiction, section_of
 from evertick.model.instant import MINUTE
+from evertick.model.job import DEFAULT_ORIGIN, Origin
 from evertick.model.policy import (
     GRACE_US,
     MISFIRE_GRACE_US,
@@ -86,7 +87,7 @@ def _key(job: Section, block: Section | None, name: str) -> ScalarNode | None:
 
 def read_policy(
     job: Section, block: Section | None, is_pipeline: bool, report: Report
-) -> tuple[Policy, dict[str, str], dict[str, str]]:
+) -> tuple[Policy, dict[str, Origin], dict[str, str]]:
     """The policy of a job, where each value is set, and the words it was written with.
 
     The kind of file decides the defaults.
@@ -113,7 +114,7 @@ def read_policy(
 class _Reader:
     def __init__(self, job: Section, block: Section | None, is_pipeline: bool, report: Report) -> None:
         self._job, self._block, self._is_pipeline, self._report = job, block, is_pipeline, report
-        self.origins: dict[str, str] = {}
+        self.origins: dict[str, Origin] = {}
         self.written: dict[str, str] = {}
         self._catchup_overlap: Overlap | None = None
         # Each is taken, and so checked, whether or not another one decides.
@@ -130,7 +131,7 @@ class _Reader:
     def missed(self) -> tuple[Missed, int | None]:
         """Which missed occurrences are kept, and how far back."""
         window_us = self._window_us
-        self.origins["catchup_window"] = self._line("catchupWindow") if window_us else "default"
+        self.origins["catchup_window"] = self._line("catchupWindow") if window_us else DEFAULT_ORIGIN
         for name, section, value in (
             ("missed", self._job, self._missed),
             ("misfire", self._job, self._misfire),
@@ -151,13 +152,13 @@ class _Reader:
                 "'overlapPolicy' has no effect without 'catchupWindow'.",
                 "Add 'catchupWindow', or use 'overlap' for a rule that always holds.",
             )
-        self.origins["missed"] = PIPELINE_DEFAULT if self._is_pipeline else "default"
+        self.origins["missed"] = PIPELINE_DEFAULT if self._is_pipeline else DEFAULT_ORIGIN
         return (Missed.LATEST if self._is_pipeline else Missed.NONE), None
 
     def _caught_up(self) -> Missed:
         if self._policy is None:
             missed, self._catchup_overlap = OVERLAP_POLICIES["skip"]
-            self.origins["missed"] = self.origins["overlap"] = "default of catchupWindow"
+            self.origins["missed"] = self.origins["overlap"] = Origin(note="default of catchupWindow")
         else:
             missed, self._catchup_overlap = self._policy
             self.origins["missed"] = self.origins["overlap"] = self._line("overlapPolicy")
@@ -181,12 +182,16 @@ class _Reader:
                 self.written["overlap"] = self._job.words(name)
         if overlap is None:
             overlap = Overlap()
-            self.origins["overlap"] = "default"
+            self.origins["overlap"] = DEFAULT_ORIGIN
         scope = self.choice("scope", "scope", SCOPES, Scope.CLUSTER)
         return replace(overlap, scope=scope)
 
     def grace(self) -> int:
-        default = (MISFIRE_GRACE_US, "default of misfire") if self._misfire is not None else (GRACE_US, "default")
+        default = (
+            (MISFIRE_GRACE_US, Origin(note="default of misfire"))
+            if self._misfire is not None
+            else (GRACE_US, DEFAULT_ORIGIN)
+        )
         grace_us = self._read("grace", duration_of)
         self.origins["grace"] = self._line("grace") if grace_us else default[1]
         return grace_us or default[0]
@@ -194,7 +199,7 @@ class _Reader:
     def max_delay(self) -> int | None:
         """`window: {maxDelayMinutes: 30}`, in the job or in its schedule block."""
         delay_us = None
-        self.origins["max_delay"] = "default"
+        self.origins["max_delay"] = DEFAULT_ORIGIN
         for section in (self._job, self._block):
             node = section.take("window") if section else None
             if section is None or node is None:
@@ -215,12 +220,12 @@ class _Reader:
 
     def choice(self, field: str, origin: str, words: dict[str, T], default: T) -> T:
         value = self._chosen(self._job, field, words)
-        self.origins[origin] = self._line(field) if value is not None else "default"
+        self.origins[origin] = self._line(field) if value is not None else DEFAULT_ORIGIN
         return default if value is None else value
 
     def simple(self, field: str, origin: str, read: _Read[T], default: T) -> T:
         value = self._read(field, read)
-        self.origins[origin] = self._line(field) if value is not None else "default"
+        self.origins[origin] = self._line(field) if value is not None else DEFAULT_ORIGIN
         return default if value is None else value
 
     def _chosen(self, section: Section, field: str, words: dict[str, T]) -> T | None:
@@ -231,7 +236,7 @@ class _Reader:
         node = self._job.take(field)
         return read(node, field, self._report) if node else None
 
-    def _line(self, field: str) -> str:
+    def _line(self, field: str) -> Origin:
         return self._report.origin(self._job.key(field))
 
 

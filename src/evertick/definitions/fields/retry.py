@@ -12,23 +12,26 @@ from evertick.definitions.fields.values import choice_of, duration_of, integer_o
 from evertick.definitions.nodes import Node
 from evertick.definitions.report import Report, Section, section_of
 from evertick.model.instant import DAY, MILLISECOND
+from evertick.model.job import DEFAULT_ORIGIN, Origin
 from evertick.model.policy import Retry
 from evertick.model.work import NO_RETRY
 
 PIPELINE_RETRIES = 3
 """What a pipeline file gives where nothing is written; a job file gives none, in whichever form its schedule is."""
-PIPELINE_DEFAULT = "default of a pipeline file"
+PIPELINE_DEFAULT = Origin(note="default of a pipeline file")
 
 _DELAY_MS_MAX = 365 * DAY // MILLISECOND
 _TRIES = ("maxRetries", "limit")
 _DELAYS = ("retryDelay", "interval", "retryDelayMs")
 
 
-def read_retry(job: Section, block: Section | None, is_pipeline: bool, report: Report) -> tuple[Retry, dict[str, str]]:
+def read_retry(
+    job: Section, block: Section | None, is_pipeline: bool, report: Report
+) -> tuple[Retry, dict[str, Origin]]:
     """`retryPolicy` of the job or of its schedule block, or `maxRetries` alone."""
     retry = Retry(max_retries=PIPELINE_RETRIES if is_pipeline else 0)
     values = ("max_retries", "delay", "backoff", "max_delay", "jitter")
-    origins = {f"retry.{name}": PIPELINE_DEFAULT if is_pipeline else "default" for name in values}
+    origins = {f"retry.{name}": PIPELINE_DEFAULT if is_pipeline else DEFAULT_ORIGIN for name in values}
     for section in (job, block):
         node = section.take("retryPolicy") if section else None
         if section is None or node is None:
@@ -43,7 +46,9 @@ def read_step_retry(section: Section, report: Report) -> Retry:
     return _read_map(node, section.field("retryPolicy"), NO_RETRY, {}, False, report) if node else NO_RETRY
 
 
-def _read_map(node: Node, path: str, retry: Retry, origins: dict[str, str], is_pipeline: bool, report: Report) -> Retry:
+def _read_map(
+    node: Node, path: str, retry: Retry, origins: dict[str, Origin], is_pipeline: bool, report: Report
+) -> Retry:
     fields = section_of(node, path, report, RETRY, "retryPolicy: {maxRetries: 3, retryDelay: 60s}")
     if fields is None:
         return retry
@@ -56,7 +61,7 @@ def _read_map(node: Node, path: str, retry: Retry, origins: dict[str, str], is_p
 
 
 def _read_tries(
-    fields: Section, names: tuple[str, ...], retry: Retry, origins: dict[str, str], report: Report
+    fields: Section, names: tuple[str, ...], retry: Retry, origins: dict[str, Origin], report: Report
 ) -> Retry:
     for name in names:
         node = fields.take(name)
@@ -67,7 +72,7 @@ def _read_tries(
     return retry
 
 
-def _read_waits(fields: Section, retry: Retry, origins: dict[str, str], report: Report) -> Retry:
+def _read_waits(fields: Section, retry: Retry, origins: dict[str, Origin], report: Report) -> Retry:
     for name in _DELAYS:
         if (node := fields.take(name)) is not None:
             delay_us = (

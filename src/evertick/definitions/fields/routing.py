@@ -11,6 +11,7 @@ from evertick.definitions.catalogue.words import EXECUTORS, STRATEGIES, STRATEGY
 from evertick.definitions.fields.values import choice_of, line_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, kind_of
 from evertick.definitions.report import Report, Section
+from evertick.model.job import Origin
 from evertick.model.member import Labels
 from evertick.model.policy import Policy, Scope
 from evertick.model.resources import Resources, is_resource_name, parse_amount, resources_of
@@ -23,7 +24,7 @@ _SHAPE: Final = "Write {gpu: true}, or a list of gpu=true."
 _AMOUNTS: Final = "Write for example {cpu: 2, memory: 4GiB, gpus: 1}."
 
 
-def read_routing(job: Section, policy: Policy, folder: str, report: Report) -> tuple[Routing, dict[str, str]]:
+def read_routing(job: Section, policy: Policy, folder: str, report: Report) -> tuple[Routing, dict[str, Origin]]:
     """A job that says how or on whom, without saying where, means the fleet."""
     executor_node, strategy_node = job.take("executor"), job.take("routing")
     executor = choice_of(executor_node, "executor", report, EXECUTORS) if executor_node else None
@@ -60,23 +61,23 @@ def read_routing(job: Section, policy: Policy, folder: str, report: Report) -> t
         if field in job
     }
     if executor is None and says:
-        origins["executor"] = f"because of '{says[0]}'"
+        origins["executor"] = Origin(note=f"because of '{says[0]}'")
     return Routing(where, strategy or Strategy.ROUND, labels, resources, bundle or ""), origins
 
 
 def _on_the_cluster(
     job: Section, executor: str | None, says: Sequence[str], report: Report
-) -> tuple[Routing, dict[str, str]]:
+) -> tuple[Routing, dict[str, Origin]]:
     """A job that is a container needs not say that it runs on the cluster, and can run nowhere else."""
     if executor not in (None, KUBERNETES):
         job.contradict("kubernetes", "executor", "a container runs on the cluster")
     for name in says:
         job.contradict("kubernetes", name, "the cluster chooses among its nodes itself")
-    origin = report.origin(job.key("executor")) if executor else "because of 'kubernetes'"
+    origin = report.origin(job.key("executor")) if executor else Origin(note="because of 'kubernetes'")
     return Routing(KUBERNETES), {"executor": origin}
 
 
-def attended(routing: Routing, origins: dict[str, str], work: Work) -> tuple[Routing, dict[str, str]]:
+def attended(routing: Routing, origins: dict[str, Origin], work: Work) -> tuple[Routing, dict[str, Origin]]:
     """A container with something around it is attended to here: somebody has to look, to ask and to run it."""
     around = {
         "its conditions": work.preconditions,
@@ -86,7 +87,8 @@ def attended(routing: Routing, origins: dict[str, str], work: Work) -> tuple[Rou
     if routing.executor != KUBERNETES or not any(around.values()):
         return routing, origins
     named = " and ".join(name for name, is_there in around.items() if is_there)
-    return Routing(LOCAL), {"executor": f"because of {named}, which this machine runs before and after its container"}
+    note = f"because of {named}, which this machine runs before and after its container"
+    return Routing(LOCAL), {"executor": Origin(note=note)}
 
 
 def read_resources(node: Node, report: Report) -> Resources:

@@ -15,6 +15,7 @@ from evertick.definitions.fields.values import attempt, duration_of, text_of, te
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section
 from evertick.model.instant import from_datetime
+from evertick.model.job import Origin
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.planning.schedules import compile_schedule
 from evertick.planning.zones import find_zone
@@ -23,7 +24,7 @@ from evertick.planning.zones import find_zone
 @dataclass(frozen=True, slots=True)
 class Zone:
     name: str
-    origin: str
+    origin: Origin
 
 
 def zone_of(name: str, node: Node, field: str, report: Report) -> Zone | None:
@@ -60,7 +61,7 @@ class Timetable:
     stops: tuple[ScheduleSpec, ...] = ()
     restarts: tuple[ScheduleSpec, ...] = ()
     block: Section | None = None
-    origins: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
 
 
 def read_schedule(node: Node, zone: Zone, name: str, report: Report) -> Timetable:
@@ -91,7 +92,7 @@ class _Reader:
     """For schedules that name none of their own."""
     name: str
     report: Report
-    origins: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
 
     def several(self, node: Node, path: str, group: str) -> tuple[ScheduleSpec, ...]:
         """One schedule or a list of them, each a cron expression or a small map."""

@@ -148,6 +148,9 @@ class Rule(Result):
     value: str
     origin: str
     """`file:line`, `default`, or a setting."""
+    file: str | None
+    """null: no file sets it."""
+    line: int | None
 
 
 @dataclass(frozen=True, slots=True)

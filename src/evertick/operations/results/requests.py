@@ -131,6 +131,9 @@ class Why(Result):
     policy: str | None
     policy_from: str | None
     """Where the policy was set, as `file:line`."""
+    policy_file: str | None
+    """null: no file sets it."""
+    policy_line: int | None
     advice: str | None
     nearest_before: datetime | None
     nearest_after: datetime | None

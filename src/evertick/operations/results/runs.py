@@ -193,6 +193,28 @@ class RelatedRun(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class Blocker(Result):
+    """What a waiting run waits for."""
+
+    kind: WaitKind | None
+    """null: the scheduler has not noted it."""
+    text: str
+    """All of it in words."""
+    name: str | None = None
+    """The queue or the executor, or how the job is held."""
+    limit: int | None = None
+    """The places that the queue has."""
+    job: str | None = None
+    """The job that has to succeed first."""
+    runs: tuple[str, ...] = ()
+    """The ids of the runs in the way; for `after`, the newest run of the job."""
+    policy: str | None = None
+    """The rule that makes it wait, as the job file has it."""
+    policy_from: str | None = None
+    """Where the policy was set, as `file:line`."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunDetail(Run):
     steps: tuple[Step, ...]
     attempts: tuple[Attempt, ...]
@@ -206,7 +228,7 @@ class RunDetail(Run):
     can_cancel: bool
     can_retry: bool
     can_retry_failed: bool
-    blocked_by: tuple[str, ...]
+    blocked_by: tuple[Blocker, ...]
     children: tuple[RelatedRun, ...]
     """Retries of this run, sub-runs of its steps, and runs of jobs that follow it."""
 

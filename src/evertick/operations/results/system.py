@@ -10,7 +10,7 @@ from typing import Literal
 from evertick.model.lifecycle import RunState
 from evertick.model.member import Closed
 from evertick.operations.results.base import Result
-from evertick.operations.results.runs import Run
+from evertick.operations.results.runs import Blocker, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Executors(Result):
 
 @dataclass(frozen=True, slots=True)
 class QueuedRun(Run):
-    blocked_by: str | None
+    blocked_by: Blocker | None
 
 
 @dataclass(frozen=True, slots=True)
