@@ -204,3 +204,8 @@ def test_exactly_what_was_left_out_is_reported(specs, minutes, left_out, data):
     assert report.occurrences == len(due)
     assert sum(lost.occurrences for lost in report.lost) == missing
     assert report.duplicates == report.miscounted == report.strays == ()
+
+
+def test_entries_of_a_job_without_a_schedule_are_counted_and_not_judged():
+    report = verify_ledger([], [JobRecord("report", NINE)], {}, [run(0), skip(1)])
+    assert (report.is_sound, report.occurrences, report.runs) == (True, 0, 1)

@@ -86,12 +86,23 @@ def test_check_makes_no_ledger_where_there_is_none(url, tmp_path):
 
 def test_check_of_a_damaged_ledger_tells_the_way_out(url, tmp_path):
     fill(url)
-    code, made = run("backup", "--store", url)
-    assert code == 0
+    assert run("backup", "--store", url)[0] == 0
     (tmp_path / "evertick.db").write_bytes(b"\xff" * 9_000)
     code, text = run("check", "--store", url)
     assert code == 5
-    assert f"cp -p {made.strip()}" in text
+    (command,) = [line.split() for line in text.splitlines() if line.startswith("    evertick db")]
+    assert run(*command[2:])[0] == 0
+    assert run("check", "--store", url)[0] == 0
+
+
+def test_a_copy_is_verified(url, tmp_path):
+    fill(url)
+    code, text = run("copy", url, f"sqlite:///{tmp_path}/other/evertick.db")
+    assert (code, "Verified" in text) == (0, True)
+    code, text = run("copy", url, f"sqlite:///{tmp_path}/other/evertick.db")
+    assert (code, "Name an empty database" in text) == (5, True)
+    code, text = run("copy", url, "files:///x")
+    assert code == 2
 
 
 def test_a_backup_is_made_whenever_it_is_asked_for(url):

@@ -136,12 +136,19 @@ class TestDamage:
         with pytest.raises(StoreCorrupt) as refused:
             SqliteStore(path)
         command = str(refused.value).splitlines()[2].strip()
-        assert "20260303T090000Z.db" in command
-        subprocess.run(["sh", "-c", command], check=True)
+        assert command.startswith("evertick db restore ")
+        said = subprocess.run(
+            ["sh", "-c", command.replace("evertick", f"{sys.executable} -m evertick", 1)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert "20260303T090000Z.db" in said.stdout
         restored = SqliteStore(path)
         assert len(keys(restored)) == 2_000
         restored.close()
-        assert path.with_name("evertick.db.damaged").read_bytes() == b"\xff" * 50_000
+        (aside,) = path.parent.glob("evertick.db.before-*")
+        assert aside.read_bytes() == b"\xff" * 50_000
         assert path.stat().st_mode & 0o777 == 0o600
 
     def test_a_file_cut_to_nothing_does_not_pass_for_a_new_one(self, path):

@@ -60,7 +60,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "cron": "Explain a cron expression and show its next times.",
     "diff": "Show what a change of the job files would do.",
     "doctor": "Check the machine, the settings, the ledger and the scheduler.",
-    "db": "Migrate, check and back up the ledger's database.",
+    "db": "Migrate, check, back up, restore and copy the ledger's database.",
     "explain": "Show the rules of a job and where each is set.",
     "fleet": "Run jobs on other machines.",
     "history": "Show past runs and skipped occurrences, newest first.",

@@ -156,7 +156,8 @@ def stretches(lines: Iterable[ScheduleLine], watermark: Instant | None) -> Itera
         return
     ordered = sorted(lines, key=lambda line: line.since)
     ends = [*(line.since for line in ordered[1:]), watermark]
-    for line, end in zip(ordered, ends, strict=True):
+    # Not strict: a ledger may have entries of a job and no schedule of it.
+    for line, end in zip(ordered, ends, strict=False):
         if line.since < min(end, watermark):
             yield Stretch(line.since, min(end, watermark), _schedules_of(line))
 

@@ -1,20 +1,25 @@
-"""`evertick db`: migrate, check, back up and recount the ledger's database."""
+"""`evertick db`: migrate, check, back up, restore, copy and recount the ledger's database."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
+from evertick.cli import times
+from evertick.cli.exits import FAILED
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.output import Column, Table, output_option, show, show_text
+from evertick.cli.output import Column, Table, counted, is_terminal, note, output_option, show, show_text
 from evertick.cli.target import Target, ledger_options
 
 
 @click.group(cls=SuggestingGroup)
 def db() -> None:
-    """Migrate, check and back up the ledger's database.
+    """Migrate, check, back up, restore and copy the ledger's database.
 
     The exit code is 0 on success, 2 when the command line is invalid, 5 when the ledger is unreachable or damaged.
 
@@ -100,6 +105,90 @@ def recount(target: Target, output: str) -> None:
 
     said = admin.recount(target.require_url())
     show(output, {"recounted": said}, lambda: show_text(said), name="recounted")
+
+
+@db.command()
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The backup to restore; default: the newest.",
+)
+@ledger_options
+@output_option
+def restore(source: Path | None, target: Target, output: str) -> None:
+    """Replace a SQLite ledger by a backup, while no scheduler is running.
+
+    The backup is checked first. The former ledger is kept beside the new one. Afterwards the catch-up rule of each job
+    decides about everything that was due since the backup.
+
+    \b
+    Examples:
+      evertick db restore --folder jobs
+      evertick db restore --folder jobs --from jobs/.evertick/ledger.db.backups/20260302T030000Z.db
+    """
+    from evertick.stores.sql import admin
+
+    done = admin.restore(target.require_url(), source, times.now())
+    show(
+        output,
+        {"backup": str(done.backup), "aside": None if done.aside is None else str(done.aside)},
+        lambda: show_text(f"Restored {done.backup}."),
+        name="backup",
+    )
+    if done.aside is not None:
+        note(f"The former ledger is {done.aside}.")
+    note("Next: evertick verify, then start the scheduler.")
+
+
+@db.command()
+@click.argument("source", metavar="FROM")
+@click.argument("destination", metavar="TO")
+@output_option
+@click.pass_context
+def copy(ctx: click.Context, source: str, destination: str, output: str) -> None:
+    """Copy a ledger into an empty database, such as SQLite to PostgreSQL.
+
+    FROM and TO are URLs of ledgers. Stop all schedulers on both. The copy is one transaction: it is complete, or
+    nothing is written. At the end, the copy is verified.
+
+    \b
+    Example:
+      evertick db copy sqlite:///jobs/.evertick/ledger.db postgresql://evertick@db.example/evertick
+    """
+    from evertick.operations.verification import verify_store
+    from evertick.stores import open_store
+    from evertick.stores.sql import admin
+
+    with _progress() as report:
+        rows = admin.copy(source, destination, times.now(), report)
+    store = open_store(destination)
+    try:
+        found = verify_store(store)
+    finally:
+        store.close()
+    data = {"tables": dict(rows), "is_sound": found.is_sound, "occurrences": found.occurrences}
+    show(output, data, lambda: show_text(f"Copied {counted(sum(rows.values()), 'row')}."), name="is_sound")
+    if not found.is_sound:
+        note("The copy is complete, but its verification found problems. Next: evertick verify --store TO")
+        ctx.exit(FAILED)
+    checked = counted(found.occurrences, "occurrence")
+    note(f"Verified {checked}. Next: set 'store' in evertick.toml, then start the scheduler.")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal."""
+    with click.progressbar(
+        length=1, label="Copying", file=sys.stderr, hidden=not is_terminal(sys.stderr), show_pos=True
+    ) as progress:
+
+        def report(done: int, total: int) -> None:
+            progress.length = total
+            progress.update(done - progress.pos)
+
+        yield report
 
 
 def _finding_text(row: Mapping[str, str]) -> str:

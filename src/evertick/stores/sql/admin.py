@@ -1,19 +1,21 @@
-"""Administration of a ledger in a database: migrate, check, back up."""
+"""Administration of a ledger in a database: migrate, check, back up, restore, copy."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from evertick.errors import SettingsError, StoreCorrupt, StoreUnavailable
-from evertick.location import ledger_path
+from evertick.location import ledger_path, lock_path
 from evertick.model.instant import Instant, to_text
 from evertick.stores import open_store
-from evertick.stores.sql import migrations, sqlite_backup
+from evertick.stores.lock import FolderLock
+from evertick.stores.sql import migrations, sqlite_backup, transfer
 from evertick.stores.sql.schema import JOBS, REQUESTS, RUNS
 from evertick.stores.sql.sqlite import SqliteStore
 from evertick.stores.sql.store import SqlStore
@@ -53,6 +55,30 @@ def backup(url: str, now: Instant) -> Path:
         store.close()
     assert made is not None, "a backup at any age is always made"
     return made
+
+
+def restore(url: str, backup: Path | None, now: Instant) -> transfer.Restored:
+    """Put a backup in the place of a ledger that is a file, while no scheduler runs on it."""
+    kind = _kind(url)
+    path = ledger_path(url)
+    if kind != "sqlite" or path is None:
+        raise SettingsError(f"Evertick cannot restore a {kind} server. Use the tools of the database.")
+    lock = lock_path(url)
+    assert lock is not None, "a ledger in a file has a lock file"
+    with FolderLock(lock).acquire(now):
+        return transfer.restore(path, backup, now)
+
+
+def copy(url: str, target_url: str, now: Instant, report: Callable[[int, int], object]) -> Mapping[str, int]:
+    """Copy a ledger into an empty database, while no scheduler runs on either; the rows of each table."""
+    with ExitStack() as stack:
+        for one in (url, target_url):
+            lock = lock_path(one)
+            if lock is not None:
+                stack.enter_context(FolderLock(lock).acquire(now))
+        source = stack.enter_context(closing(_open(url, must_exist=True)))
+        target = stack.enter_context(closing(_open(target_url)))
+        return transfer.copy_ledger(source, target, report)
 
 
 def recount(url: str) -> str:

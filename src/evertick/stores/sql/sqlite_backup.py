@@ -72,15 +72,16 @@ def way_out(path: Path, reason: str) -> str:
     """The message for a damaged ledger: how to restore it."""
     known = backups(path)
     here = shlex.quote(str(path))
+    url = shlex.quote(f"sqlite:///{path.absolute()}")
     aside = f'for f in {here} {here}-wal {here}-shm; do [ -e "$f" ] && mv "$f" "$f.damaged"; done'
     said = (
         f"the ledger {path} failed its integrity check: {reason}. Evertick did not change it and does not start on it."
     )
     if known:
-        made_at, newest = known[-1]
+        made_at, _ = known[-1]
         return (
             f"{said}\nRestore the newest backup, made at {to_text(made_at)}, while no scheduler is running:\n"
-            f"    {aside}; cp -p {shlex.quote(str(newest))} {here}\n"
+            f"    evertick db restore --store {url}\n"
             "Each job's catch-up rule then decides about everything that was due since."
         )
     return (

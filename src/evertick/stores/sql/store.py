@@ -178,9 +178,17 @@ class SqlStore(ABC):
             return migrations.read_schema(connection)
 
     def read(self, look: Callable[[sa.Connection], T]) -> T:
-        """Read the tables directly, for `evertick db`."""
-        with self._naming_errors(), self._reader.connect() as connection:
+        """Read the tables directly, all in one state, for `evertick db`."""
+        with self._naming_errors(), self._snapshot() as connection:
             return look(connection)
+
+    def live_nodes(self) -> Sequence[str]:
+        """The nodes that share the ledger at this moment; of a file, the lock file says whether there is one."""
+        return self._write(self._live_nodes)
+
+    def write(self, work: Callable[[sa.Connection], T]) -> T:
+        """Write the tables directly, in one transaction, for `evertick db`."""
+        return self._write(work)
 
     def close(self) -> None:
         self._writer.dispose()
