@@ -270,3 +270,15 @@ def test_an_end_is_said_with_what_is_known():
 def test_the_page_explains_every_kind():
     page = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
     assert [kind for kind in KINDS if f"\n| `{kind}` |" not in page] == []
+
+
+def test_of_more_at_once_than_the_ring_holds_the_newest_are_kept_and_all_are_counted():
+    feed = feed_of(size=3)
+    cursor = feed.open_cursor(nothing)
+    feed([change(number) for number in range(10)])
+    assert feed.last == 10
+    items, lost = feed.since(0)
+    assert ([event.number for event in items], lost) == ([8, 9, 10], 7)
+    assert [event.fact for event in items] == [change(7), change(8), change(9)]
+    first = cursor.take()[0]
+    assert (first.kind, first.number) == (DROPPED, 7)

@@ -43,11 +43,20 @@ class Broadcast(Generic[Item]):
     def listeners(self) -> int:
         return len(self._cursors)
 
-    def publish(self, make: Callable[[int], Iterable[Item]]) -> None:
-        """Add the items that `make` returns for the number of the first of them; from any thread."""
+    @property
+    def size(self) -> int:
+        """Items that can be read again."""
+        return len(self._ring)
+
+    def publish(self, make: Callable[[int], Iterable[Item]], overwritten: int = 0) -> None:
+        """Add the items that `make` returns for the number of the first of them; from any thread.
+
+        `overwritten` items come before them that are not made, because as many as the ring holds follow.
+        """
         with self._lock:
-            number = self.last
-            for number, item in enumerate(make(self.last + 1), self.last + 1):
+            first = self.last + overwritten + 1
+            number = first - 1
+            for number, item in enumerate(make(first), first):
                 self._ring[number % len(self._ring)] = item
             if number == self.last:
                 return

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from evertick.dispatch.broadcast import Broadcast
-from evertick.dispatch.events import DROPPED, Event, kept, kind_of
+from evertick.dispatch.events import DROPPED, RUN, Event, kept, kind_of
 from evertick.dispatch.facts import Fact
 from evertick.loop.messages import NodesSeen
 from evertick.model.instant import Instant
+from evertick.model.run import Change
 
 SIZE: Final = 10_000
 
@@ -27,16 +28,22 @@ class Feed(Broadcast[Event]):
     def __call__(self, facts: Sequence[Fact]) -> None:
         """Publish; it is a listener to facts."""
         now = self._now()
-        self.publish(lambda number: self._events(facts, now, number))
+        news = [(kind, fact) for fact in facts if (kind := self._kind_of(fact)) is not None]
+        # A storm brings more at once than the ring holds; those that would be overwritten are only counted.
+        overwritten = max(0, len(news) - self.size)
+        self.publish(lambda number: _events(news[overwritten:], now, number), overwritten)
 
-    def _events(self, facts: Sequence[Fact], now: Instant, number: int) -> Iterator[Event]:
-        for fact in facts:
-            kind = kind_of(fact)
-            if kind is not None and not (isinstance(fact, NodesSeen) and not self._is_news(fact)):
-                yield Event(number, now, kind, kept(fact))
-                number += 1
+    def _kind_of(self, fact: Fact) -> str | None:
+        if type(fact) is Change:
+            return RUN
+        return None if isinstance(fact, NodesSeen) and not self._is_news(fact) else kind_of(fact)
 
     def _is_news(self, seen: NodesSeen) -> bool:
         """Nodes are listed every two seconds, and rarely change."""
         is_news, self._nodes = seen.nodes != self._nodes, seen.nodes
         return is_news
+
+
+def _events(news: Sequence[tuple[str, Fact]], now: Instant, first: int) -> Iterator[Event]:
+    for number, (kind, fact) in enumerate(news, first):
+        yield Event(number, now, kind, kept(fact))

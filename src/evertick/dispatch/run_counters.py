@@ -28,10 +28,13 @@ class RunCounters:
         return {str(state): self._counts[state] for state in RunState if state in OPEN}
 
     def __call__(self, facts: Sequence[Fact]) -> None:
+        # Most of all are changes, several of a run; between them the other facts come in their order.
+        moved: dict[RunKey, RunState] = {}
         for fact in facts:
-            if type(fact) is Change:  # most of all, and asked the fast way
-                self._move(fact.key, fact.state)
+            if type(fact) is Change:
+                moved[fact.key] = fact.state
                 continue
+            self._move_all(moved)
             match fact:
                 case Entry(key, state):
                     if state is PLANNED:
@@ -51,6 +54,12 @@ class RunCounters:
                     self._forget([key for key in self._states if bucket_of(key.job_id) in gone])
                 case _:
                     pass
+        self._move_all(moved)
+
+    def _move_all(self, moved: dict[RunKey, RunState]) -> None:
+        for key, state in moved.items():
+            self._move(key, state)
+        moved.clear()
 
     def _move(self, key: RunKey, state: RunState) -> None:
         before = self._states.get(key)

@@ -230,6 +230,6 @@ def fold(changes: Sequence[Change]) -> list[Change]:
         if before is not None:
             if change.fence < before.fence or before.state in TERMINAL:
                 continue
-            change = Change._make(new if new is not None else old for new, old in zip(change, before, strict=True))
+            change = Change._make([old if new is None else new for new, old in zip(change, before, strict=True)])
         folded[change.key] = change
     return list(folded.values())

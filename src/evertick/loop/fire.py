@@ -145,6 +145,11 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         skip(state, turn, job, run, *reason)
         return
     lane = job.lane_of(run.key)
+    if not (lane.active or lane.waiting or job.job.routing.has_members) and _may_start(state, turn, job, lane, run):
+        # With nobody in its way every overlap rule lets it start.
+        del job.planned[run.key]
+        start(state, turn, job, lane, run)
+        return
     in_line = [other for other in lane.waiting if not is_frozen(job, other)]
     met = whom_it_meets(state, turn, job, lane, run, in_line)
     if met is None:
@@ -322,6 +327,8 @@ def cancel(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -
 
 def note_cancelled(state: State, turn: Turn, run: OpenRun) -> None:
     """A run has ended: requests that asked for it are answered when it was the last they wait for."""
+    if not state.cancelling:
+        return
     for request_id, (job_id, keys) in list(state.cancelling.items()):
         keys.discard(run.key)
         if not keys:

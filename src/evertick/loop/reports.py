@@ -57,6 +57,8 @@ def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = N
     """
     job = state.jobs.get(message.key.job_id)
     run = job.active_run(message.key) if job else None
+    if job is not None and run is not None and _is_plain(state, run, message):
+        return job, run
     if run is not None and state.foreign.get(run.key, state.node) != (node or state.node):
         _refuse(state, turn, message)
         return None
@@ -86,6 +88,17 @@ def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = N
     if run.state is PLANNED and not isinstance(message, RunUnknown):
         turn.move(run, LAUNCHING)  # the incarnation before had launched it and did not live to say so
     return job, run
+
+
+def _is_plain(state: State, run: OpenRun, message: AttemptReport) -> bool:
+    """Whether this is what nearly every report is: the attempt that is under way here says how it goes."""
+    return (
+        run.attempt == message.attempt
+        and (run.state is LAUNCHING or run.state is RUNNING)
+        and not run.was_asked
+        and run.key not in state.foreign
+        and type(message) not in (RunUnknown, LaunchRefused)
+    )
 
 
 def _refuse(state: State, turn: Turn, message: AttemptReport) -> None:
@@ -442,7 +455,6 @@ def _end(
         if job.job.policy.skip_if_successful:
             turn.keep_job(job)
     # Runs of a backfill may have waited for the member that this one had.
-    for other in list((job.lanes or {}).values()):
-        if other.waiting:
-            drain(state, turn, job, other)
+    for other in [one for one in (job.lanes or {}).values() if one.waiting]:
+        drain(state, turn, job, other)
     close_lane(job, run.key.origin)

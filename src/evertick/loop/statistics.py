@@ -21,11 +21,13 @@ class Histogram:
         self.worst_us = 0
 
     def add(self, late_us: int) -> None:
-        late_us = max(late_us, 0)
+        if late_us < 0:
+            late_us = 0
         self._counts[_step_of(late_us)] += 1
         self.count += 1
         self.total_us += late_us
-        self.worst_us = max(self.worst_us, late_us)
+        if late_us > self.worst_us:
+            self.worst_us = late_us
 
     def percentile_us(self, percent: float) -> int:
         """At least this share of the runs started no later than that."""

@@ -161,6 +161,8 @@ def settle(state: State, turn: Turn) -> None:
 
 def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
     """The runs that an attempt still waits for, by what its steps say and by what was asked of us."""
+    if not (state.sub_runs or run.steps):
+        return []
     found = {one.key for one in state.sub_runs.values() if one.wanted.key == run.key and one.wanted.waits}
     if '"sub_run"' in run.steps:
         waiting = [

@@ -11,7 +11,7 @@ from evertick.loop.effects import Effect, Launch, Log, Stop
 from evertick.loop.runs import EndedRun, OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
 from evertick.model.definition import definition_text
-from evertick.model.facts import facts_text, read_facts
+from evertick.model.facts import NO_FACTS, facts_text, read_facts
 from evertick.model.ids import request_id_of
 from evertick.model.instant import Instant
 from evertick.model.ledger import DefinitionLine, Request, RequestKind, ScheduleLine
@@ -209,10 +209,10 @@ class Turn:
             run.retry_at,
             exit_code,
             detail,
-            self._news_of_steps(run, all_of_it=is_with_batch),
+            self._news_of_steps(run, all_of_it=is_with_batch) if run.steps else None,
             run.definition if state is LAUNCHING else None,
             run.earlier or None if state is RETRYING or is_with_batch else None,
-            self._news_of_facts(run, all_of_it=is_with_batch),
+            self._news_of_facts(run, all_of_it=is_with_batch) if run.facts is not NO_FACTS else None,
         )
         if is_with_batch:
             # It holds all that the earlier ones of this turn say, and they must not come after it.

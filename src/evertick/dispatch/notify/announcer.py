@@ -155,6 +155,8 @@ class Announcer:
 
     def __call__(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
+            if type(fact) is Change and not self._is_about(fact):
+                continue  # nearly all of them
             match fact:
                 case Entry() | Change():
                     # A change to `running` without an instant only adds words to a run that goes on.
@@ -188,6 +190,13 @@ class Announcer:
     def tell(self, message: Message) -> None:
         """Send a message about the node itself; from any thread."""
         self._put(message)
+
+    def _is_about(self, change: Change) -> bool:
+        """Whether a rule may be about a change."""
+        if change.state is not RUNNING and change.state not in TERMINAL:
+            return False
+        job = self._job_of(change.key.job_id)
+        return job is not None and bool(job.notify or self._routes)
 
     def _subject(self, job_id: str) -> Subject | None:
         """What the rules need to know of a job; None when no rule is about it."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -31,6 +33,8 @@ BUSY_SECONDS: Final = 30
 CHECK_STEPS: Final = 50_000
 """How many SQLite instructions run between two checks whether to stop."""
 FINDINGS_MAX: Final = 5
+INSERTED_TOGETHER: Final = 500
+"""Rows in one statement: 8,000 values, of the 32,766 that SQLite allows."""
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -108,10 +112,23 @@ class SqliteStore(SqlStore):
         return StoreCorrupt(sqlite_backup.way_out(self.path, reason))
 
     def _insert(self, connection: sa.Connection, rows: Sequence[Params]) -> None:
-        connection.exec_driver_sql(self._sql.insert_entry, list(rows))
+        # Several in a statement: the driver lets go of the interpreter for each statement, not for each row.
+        whole = len(rows) - len(rows) % INSERTED_TOGETHER
+        for first in range(0, whole, INSERTED_TOGETHER):
+            values = tuple(chain.from_iterable(rows[first : first + INSERTED_TOGETHER]))
+            connection.exec_driver_sql(self._sql.insert_entries(INSERTED_TOGETHER), values)
+        self._many(connection, self._sql.insert_entry, rows[whole:])
 
     def _update(self, connection: sa.Connection, rows: Sequence[Params]) -> int:
-        return self._many(connection, self._sql.change, [(*row, row[2]) for row in rows])
+        """By the columns that they set: most changes set few, and naming only those is nearly twice as fast."""
+        alike: defaultdict[tuple[type, ...], list[Params]] = defaultdict(list)
+        for row in rows:
+            alike[tuple(map(type, row))].append(row)
+        written = 0
+        for kinds, some in alike.items():
+            statement, values_of = self._sql.change_of(tuple(kind is not type(None) for kind in kinds))
+            written += self._many(connection, statement, list(map(values_of, some)))
+        return written
 
     def _lock_gaps(self, connection: sa.Connection, exclusive: bool) -> None:
         """The transaction holds the write lock of the whole file."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from operator import itemgetter
+from typing import Any, Final
 
 ENTRY_COLUMNS: Final = (
     *("scheduled_for", "job_id", "origin", "bucket", "state", "is_open", "trigger_kind", "decided_at", "decided_by"),
@@ -180,12 +181,26 @@ class Statements:
         )
         self.delete_schedule = f"DELETE FROM evertick_schedules WHERE job_id = {mark} AND since = {mark}"
         self.delete_definition = f"DELETE FROM evertick_definitions WHERE job_id = {mark} AND digest = {mark}"
+        self.insert_entries = cache(self._insert_entries)
+        self.change_of = cache(self._change_of)
         self.existing = cache(self._existing)
         self.gaps_reaching = cache(self._gaps_reaching)
         self.lines_inside = cache(self._lines_inside)
         self.ended_between = cache(self._ended_between)
         self.lease_rows = cache(self._lease_rows)
         self.set_leases = cache(self._set_leases)
+
+    def _insert_entries(self, count: int) -> str:
+        return self.insert_entry + f", ({self.tongue.marks(len(ENTRY_COLUMNS))})" * (count - 1)
+
+    def _change_of(self, is_known: tuple[bool, ...]) -> tuple[str, Callable[[Sequence[Any]], tuple[Any, ...]]]:
+        """The statement for changes of which these columns are known, and what takes its values from a row."""
+        mark = self.tongue.mark
+        columns = [name for name, known in zip(_SET, is_known, strict=False) if known or name in _ALWAYS_SET]
+        sets = ", ".join(f"{name} = {mark}" for name in columns)
+        key = " AND ".join(f"{name} = {mark}" for name in KEY_COLUMNS)
+        places = [CHANGE_COLUMNS.index(name) for name in (*columns, *KEY_COLUMNS, "fence")]
+        return f"UPDATE evertick_runs SET {sets} WHERE {key} AND {IS_OPEN} AND fence <= {mark}", itemgetter(*places)
 
     def _existing(self, count: int, locked: bool) -> str:
         """What is known of the runs with these keys (scheduled_for, job_id, origin)."""
