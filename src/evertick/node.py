@@ -182,7 +182,9 @@ class Node:
             read_reports=forwarded_reports,
             observe=self._look_on,
         )
-        self._requests = RequestPoller(self._writer.write, lambda: tuple(self.state.epochs), messages_of)
+        self._requests = RequestPoller(
+            self._writer.write, lambda: tuple(self.state.epochs), messages_of, store.capabilities.change_stamps
+        )
         self.resync()
         if is_shared:
             self._leadership = Leadership(

@@ -41,6 +41,7 @@ __all__ = [
     "Backups",
     "Batch",
     "Capabilities",
+    "ChangeStamps",
     "Committed",
     "DefinitionLine",
     "IntegrityChecks",
@@ -216,6 +217,14 @@ class RequestAnnouncements(Protocol):
         ...
 
 
+class ChangeStamps(Protocol):
+    """A file that shows without being read whether anything was committed to it."""
+
+    def change_stamp(self) -> object:
+        """Differs from an earlier one if there was a commit since."""
+        ...
+
+
 class IntegrityChecks(Protocol):
     """A file that can be read in full while it is written; a database server checks its own."""
 
@@ -243,6 +252,7 @@ class Capabilities:
     """What only some stores can do; None where this one cannot."""
 
     announcements: RequestAnnouncements | None = None
+    change_stamps: ChangeStamps | None = None
     integrity_checks: IntegrityChecks | None = None
     backups: Backups | None = None
     next_run_files: NextRunFiles | None = None

@@ -11,6 +11,7 @@ import pytest
 from evertick.definitions.source import load_folder
 from evertick.executors.logs import FOLDER
 from evertick.executors.paths import run_folder
+from evertick.location import lock_path, own_ledger_url
 from evertick.loop.messages import BackfillJob, TriggerJob
 from evertick.model.definition import definition_text
 from evertick.model.instant import HOUR
@@ -20,6 +21,7 @@ from evertick.model.run import Change, RunKey
 from evertick.operations.requests import message_of
 from evertick.settings import Settings
 from evertick.stores import open_store
+from evertick.stores.lock import FolderLock
 from tests.cli.invoke import NOW, code_of, failed_run, hour, requests_in, run
 
 
@@ -465,3 +467,25 @@ def test_explain_tells_as_whom_a_job_runs_and_what_it_sees(folder):
     assert "sandbox: bwrap, network, writable: /srv/out" in definition_text(
         load_folder(folder, Settings()).jobs["apart"]
     )
+
+
+def test_a_command_caches_parsed_files_unless_a_scheduler_runs(tmp_path):
+    """After an upgrade the cache counts for nothing, and commands parse every file until somebody writes it."""
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "report.yaml").write_text("schedule: '0 9 * * *'\ncommand: one\n")
+    cache = folder / ".evertick" / "definitions.cache"
+    assert run("list", "--folder", str(folder)).exit_code == 0
+    assert not cache.parent.exists()
+    cache.parent.mkdir(mode=0o700)
+    url = own_ledger_url(cache.parent)
+    open_store(url).close()
+    lock = lock_path(url)
+    assert lock is not None
+    held = FolderLock(lock)
+    held.acquire(NOW)
+    assert run("list", "--folder", str(folder)).exit_code == 0
+    assert not cache.exists()
+    held.release()
+    assert run("list", "--folder", str(folder)).exit_code == 0
+    assert cache.exists()

@@ -181,3 +181,19 @@ def test_the_key_has_every_setting_that_the_parser_reads():
     text = ast.dump(ast.parse((PACKAGE / "definitions" / "cache.py").read_text()))
     assert all(f"attr='{name}'" in text for name in known)
     assert len(meaningful_settings(Settings())) == 8
+
+
+def test_a_command_writes_the_cache_that_an_upgrade_left_behind(jobs, cache, monkeypatch):
+    before = load_folder(jobs, cache=cache, keeps_cache=True)
+    refuse_to_parse(monkeypatch)
+    assert dict(load_folder(jobs, cache=cache).jobs) == dict(before.jobs)
+    assert dict(FolderWatch(jobs, cache=cache).load().jobs) == dict(before.jobs)
+
+
+def test_a_command_that_may_not_keep_the_cache_or_finds_it_whole_leaves_it(jobs, cache):
+    load_folder(jobs, cache=cache)
+    assert not cache.exists()
+    load_folder(jobs, cache=cache, keeps_cache=True)
+    written = cache.stat().st_ino, cache.stat().st_mtime_ns
+    load_folder(jobs, cache=cache, keeps_cache=True)
+    assert (cache.stat().st_ino, cache.stat().st_mtime_ns) == written

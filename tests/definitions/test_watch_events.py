@@ -304,6 +304,16 @@ def test_the_pace_of_scans_follows_their_cost(jobs):
         assert watch.state.scan_seconds == watching.INTERVAL_SECONDS
 
 
+def test_where_the_kernel_reports_edits_a_large_folder_is_scanned_less_often(jobs):
+    watch = FolderWatch(jobs)
+    with DirectoryEvents() as events:
+        watched = WatchedDirectories(str(jobs))
+        watch._judge(events, watched, 0.01)
+        assert watch.state.scan_seconds == watching.RESCAN_SECONDS
+        watch._judge(events, watched, 0.1)
+        assert watch.state.scan_seconds == pytest.approx(0.1 / watching.HINTED_SHARE_MAX)
+
+
 def test_what_is_no_job_file_leads_to_no_scan(follow, jobs):
     seen = follow(jobs)
     scans = seen._count

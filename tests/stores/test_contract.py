@@ -164,7 +164,7 @@ class TestPause(contract_overview.PauseContract):
 CAPABILITIES = {
     "memory": set(),
     "files": {"next_run_files"},
-    "sqlite": {"integrity_checks", "backups"},
+    "sqlite": {"change_stamps", "integrity_checks", "backups"},
     "postgres": {"announcements"},
     "mysql": set(),
 }

@@ -166,11 +166,19 @@ class Target:
         if self.folder is None:
             return Folder()
         cache = self.state / DEFINITION_CACHE if self.state is not None else None
-        found = load_folder(self.folder, Settings.load(self.folder), cache=cache)
+        keeps_cache = cache is not None and self._may_keep_cache(cache)
+        found = load_folder(self.folder, Settings.load(self.folder), cache=cache, keeps_cache=keeps_cache)
         if found.errors:
             wrong = f"{len(found.errors):,} of {counted(len(found.files), 'job file')}"
             note(f"Ignored {wrong} because of errors. Next: evertick validate {self.folder}")
         return found
+
+    def _may_keep_cache(self, cache: Path) -> bool:
+        """Whether this user owns the state folder and no scheduler runs, which may be another version."""
+        try:
+            return cache.parent.stat().st_uid == os.geteuid() and self.is_busy() is False
+        except OSError:
+            return False
 
     def jobs(self) -> Mapping[str, Job]:
         return self.definitions().jobs

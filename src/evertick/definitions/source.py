@@ -25,6 +25,9 @@ from evertick.model.schedule import AtSpec
 from evertick.planning.catchup import is_missed
 from evertick.settings import Settings
 
+UNCACHED_SHARE: Final = 50
+"""The cache of parsed files is written anew when one in so many is missing from it."""
+
 _Findings = Mapping[str, tuple[DefinitionError, ...]]
 
 
@@ -51,10 +54,13 @@ class Folder:
         return not self.errors.keys() - {self.jobs[job_id].file for job_id in self.stale}
 
 
-def load_folder(path: str | Path, settings: Settings | None = None, *, cache: Path | None = None) -> Folder:
+def load_folder(
+    path: str | Path, settings: Settings | None = None, *, cache: Path | None = None, keeps_cache: bool = False
+) -> Folder:
     """The jobs of a folder: its `*.yaml` and `*.yml`, and `<name>/pipeline.yaml` one level down.
 
-    `cache` is where a scheduler may have kept what its files mean.
+    `cache` is where a scheduler may have kept what its files mean. With `keeps_cache` it is written anew when it is out
+    of date, as it is after an upgrade; a scheduler that runs does so itself.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -67,8 +73,14 @@ def load_folder(path: str | Path, settings: Settings | None = None, *, cache: Pa
         return load_files(files, settings)
     settings = settings or Settings()
     root = os.path.join(folder, "") if folder != Path() else ""
-    cached = DefinitionCache(cache, str(folder), settings, root).read()
-    return assemble({str(file): parse_cached(file, settings, cached)[1] for file in files})
+    kept = DefinitionCache(cache, str(folder), settings, root)
+    cached = kept.read()
+    parsed = {str(file): parse_cached(file, settings, cached) for file in files}
+    if keeps_cache:
+        uncached = sum(found is not cached.get(file) and not found[1].errors for file, found in parsed.items())
+        if uncached * UNCACHED_SHARE > len(parsed):
+            kept.write(parsed)
+    return assemble({file: found for file, (_, found) in parsed.items()})
 
 
 def load_files(files: Iterable[Path], settings: Settings | None = None, *, is_whole: bool = True) -> Folder:

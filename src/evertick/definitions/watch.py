@@ -1,8 +1,8 @@
 """What changed in a folder of job files, and which of its jobs are good to use now.
 
 The truth is a scan: the stamps of all files are compared with those of the last scan, and only what differs is read.
-When to scan is a hint of the kernel. A scan each minute finds what the hint missed, and where no hint can be had the
-folder is scanned at a pace that costs next to nothing.
+When to scan is a hint of the kernel. A scan each minute, less often where it takes long, finds what the hint missed.
+Where no hint can be had the folder is scanned at a pace that costs next to nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from evertick.definitions.cache import DefinitionCache
 from evertick.definitions.directory_events import DirectoryEvents
 from evertick.definitions.parser import Parsed
 from evertick.definitions.source import (
+    UNCACHED_SHARE,
     Folder,
     Listing,
     Stamp,
@@ -41,14 +42,14 @@ INTERVAL_SECONDS: Final = 1.0
 RESCAN_SECONDS: Final = 60.0
 """Between two scans when the kernel reports no change."""
 SHARE_MAX: Final = 0.005
-"""Of a core: what scans may cost while nothing changes."""
+"""Of a core: what scans may cost while nothing changes and the kernel cannot report edits."""
+HINTED_SHARE_MAX: Final = 0.0005
+"""The same where it does: the scans only look for a report that was lost, and two processes make them."""
 SETTLE_SECONDS: Final = 0.3
 """A file that was written a moment ago, or has an error, is looked at again after this before it counts."""
 HURRIED_SCANS: Final = 5
 BATCH_SECONDS: Final = 0.05
 """How long events may queue that concern no job file: a job may write into its folder all day."""
-UNCACHED_SHARE: Final = 50
-"""The cache of parsed files is written anew when one in so many is missing from it."""
 _DOUBT_NS: Final = 2_000_000_000
 """A file that changed this shortly before it was read may change once more within the same stamp."""
 _DOUBT_SECONDS: Final = 2.1
@@ -239,7 +240,10 @@ class FolderWatch:
     def _judge(self, events: DirectoryEvents, watched: WatchedDirectories, cost_seconds: float) -> None:
         """Set the pace of scans by how far the kernel's hints can be relied on, and report a new reason once."""
         reason = _network_reason(watched) or events.failure
-        scan_seconds = max(INTERVAL_SECONDS if reason else RESCAN_SECONDS, cost_seconds / SHARE_MAX)
+        if reason:
+            scan_seconds = max(INTERVAL_SECONDS, cost_seconds / SHARE_MAX)
+        else:
+            scan_seconds = max(RESCAN_SECONDS, cost_seconds / HINTED_SHARE_MAX)
         self.state = WatchState(reason, scan_seconds)
         if reason:
             self._notice(reason, f"{reason}. The folder is scanned every {scan_seconds:.0f} s instead.")

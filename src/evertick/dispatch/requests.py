@@ -1,4 +1,4 @@
-"""Brings the requests of people to the loop: polled once a second, and at once where the database announces them."""
+"""Brings the requests of people to the loop: announced by who submits them or by the database, and polled as well."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from evertick.dispatch.writer import Ask
 from evertick.errors import StoreError
 from evertick.loop.messages import Message
 from evertick.model.bucket import BUCKETS
-from evertick.store import Ledger, Request, RequestAnnouncements
+from evertick.store import ChangeStamps, Ledger, Request, RequestAnnouncements
 
 log = logging.getLogger("evertick.requests")
 
 POLL_SECONDS: Final = 1.0
+STAMP_SECONDS: Final = 2.0
+"""Between two looks at the stamp of a ledger that has one: who submits a request tells the scheduler by its socket."""
+UNSTAMPED_LOOKS: Final = 30
+"""So many looks at an unchanged stamp later the ledger is read all the same."""
 REQUESTS_MAX: Final = 200
 """Of one poll."""
 
-LISTEN_SECONDS: Final = 0.5
+LISTEN_SECONDS: Final = 1.0
 """Of one wait: the thread sees only after it that it should stop."""
 AWAY_SECONDS: Final = 5.0
 
@@ -29,18 +33,42 @@ Translate: TypeAlias = Callable[[Ledger, Sequence[Request]], Sequence[Message]]
 
 
 class RequestPoller:
-    """Reads requests in the writer's turn, one poll at a time."""
+    """Reads requests in the writer's turn, one poll at a time.
+
+    A ledger with stamps is read only after a commit: an idle scheduler would wake its writer each second for nothing.
+    """
 
     def __init__(
-        self, write: Callable[[Ask], None], owned_buckets: Callable[[], Sequence[int]], translate: Translate
+        self,
+        write: Callable[[Ask], None],
+        owned_buckets: Callable[[], Sequence[int]],
+        translate: Translate,
+        stamps: ChangeStamps | None = None,
     ) -> None:
         self._write, self._owned_buckets, self._translate = write, owned_buckets, translate
+        self._stamps = stamps
+        self._stamp: object = None
+        self._looks = 0
         self._is_polling = False
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(POLL_SECONDS)
-            self.poll()
+            await asyncio.sleep(POLL_SECONDS if self._stamps is None else STAMP_SECONDS)
+            if self.may_have_news():
+                self.poll()
+
+    def may_have_news(self) -> bool:
+        """Whether a read may find a request: there was a commit since the last one, or that one found some."""
+        if self._stamps is None:
+            return True
+        if not self._owned_buckets():
+            return False  # nothing would be read, and the stamp would pass for seen
+        stamp = self._stamps.change_stamp()  # before the read: what is committed meanwhile has another one
+        self._looks += 1
+        if stamp == self._stamp and self._looks < UNSTAMPED_LOOKS:
+            return False
+        self._stamp, self._looks = stamp, 0
+        return True
 
     def poll(self) -> None:
         """From any thread."""
@@ -51,7 +79,12 @@ class RequestPoller:
     def _read(self, ledger: Ledger) -> Sequence[Message]:
         self._is_polling = False  # before the read: what is submitted meanwhile is not in it
         owned = self._owned_buckets()
-        return self._translate(ledger, ledger.claim(owned if len(owned) < BUCKETS else None, REQUESTS_MAX))
+        seen, self._stamp = self._stamp, None
+        found = ledger.claim(owned if len(owned) < BUCKETS else None, REQUESTS_MAX)
+        if not found:
+            # Only now: a read that failed is repeated, and so is one that found what may have to wait.
+            self._stamp = seen
+        return self._translate(ledger, found)
 
 
 class RequestListener:

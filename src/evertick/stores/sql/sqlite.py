@@ -45,6 +45,7 @@ class SqliteStore(SqlStore):
         """Open the ledger in a file, or create it; `force` opens it on a network file system too."""
         self.path = path.absolute()
         _refuse_network(self.path, forced=force)
+        self._log = self.path.with_name(self.path.name + "-wal")
         self._is_new = not self.path.exists()
         _make_private(self.path)
         super().__init__(f"sqlite:///{self.path}", _writer(self.path), _reader(self.path))
@@ -61,7 +62,18 @@ class SqliteStore(SqlStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(integrity_checks=self, backups=self)
+        return Capabilities(change_stamps=self, integrity_checks=self, backups=self)
+
+    def change_stamp(self) -> object:
+        """Of the file and its write-ahead log, one of which every commit writes to."""
+        found = []
+        for path in (self.path, self._log):
+            try:
+                status = os.stat(path)
+                found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+            except OSError:
+                found.append((0, 0, 0))
+        return tuple(found)
 
     def check(self) -> None:
         """Raise `StoreCorrupt` if the file is damaged."""
@@ -92,10 +104,9 @@ class SqliteStore(SqlStore):
         """A file cut to nothing would pass for a new one; its backups or its write-ahead log say that it is not."""
         if self._is_new or self.path.stat().st_size:
             return
-        log = self.path.with_name(self.path.name + "-wal")
-        if log.exists() and log.stat().st_size:
+        if self._log.exists() and self._log.stat().st_size:
             # SQLite would delete the log. It writes none before the file itself has its first page.
-            raise self._corrupt(f"it is empty, and its write-ahead log {log.name} is not")
+            raise self._corrupt(f"it is empty, and its write-ahead log {self._log.name} is not")
         if sqlite_backup.backups(self.path):
             raise self._corrupt("it is empty, and has backups")
 
