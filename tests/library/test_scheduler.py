@@ -365,7 +365,7 @@ def test_triggering_answers_how_the_run_ended(scheduler):
 def test_a_run_that_is_not_waited_for_goes_on(scheduler):
     may_end = threading.Event()
 
-    @scheduler.job()
+    @scheduler.job(overlap="parallel(2)")
     def long() -> None:
         assert may_end.wait(LIMIT_SECONDS)
 

@@ -213,8 +213,9 @@ class ServedCluster:
         return row
 
     def holder(self) -> Served:
-        """The node that the ledger says has the run; it is known there a moment after it began."""
-        row = wait_for(lambda: next((row for row in self.rows() if row.executor), None), "the ledger to know of it")
+        """The node that the ledger says has the run, once it also says that the run has started."""
+        has_it = lambda row: row.executor and row.started_at  # noqa: E731
+        row = wait_for(lambda: next(filter(has_it, self.rows()), None), "the ledger to know of it")
         return self.nodes[row.executor.partition("@")[2]]
 
     def let_go(self) -> None:
