@@ -58,7 +58,7 @@ def test_the_fleet_that_is_meant_is_asked(asked, command, written, known, meant)
 def test_a_command_that_is_not_told_which_fleet_says_how_to(asked, command):
     done = run(*command)
     assert done.exit_code == 2
-    assert "Write it first, as tls://127.0.0.1:8786, or set EVERTICK_FLEET_URL." in done.stderr
+    assert "Write it first, for example tls://127.0.0.1:8786, or set EVERTICK_FLEET_URL." in done.stderr
     assert asked == []
 
 

@@ -106,7 +106,7 @@ def test_a_version_that_cannot_share_the_ledger_waits_until_the_others_have_stop
         with closing(Node(config)) as late:
             assert late.wait() != 0
             words = late.last_words()
-        assert f"made by Evertick {VERSION}" in words
+        assert f"written by Evertick {VERSION}" in words
         assert f"pip install 'evertick>={VERSION}'" in words
         newer.stop()
 
