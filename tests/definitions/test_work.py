@@ -22,7 +22,7 @@ from evertick.model.constraint import (
     RequirePreviousSuccess,
 )
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
-from evertick.model.job import After, AfterMode, Job
+from evertick.model.job import After, AfterEnd, AfterMode, Job
 from evertick.model.notify import Mail, NotifyEvent, Route, Slack, Webhook
 from evertick.model.policy import Backoff, Overlap, OverlapKind, Retry
 from evertick.model.work import (
@@ -244,6 +244,12 @@ def test_what_is_not_written_is_shared_between_all_jobs():
         pytest.param("after: fetch", After(("fetch",)), id="one job"),
         pytest.param("after: [fetch, Other Job, fetch]", After(("fetch", "other-job")), id="several, by name"),
         pytest.param("after: {jobs: [a, b], mode: any}", After(("a", "b"), AfterMode.ANY), id="any of several"),
+        pytest.param(
+            "after: {jobs: [a, b], mode: any, on: failure}",
+            After(("a", "b"), AfterMode.ANY, AfterEnd.FAILURE),
+            id="after a failure",
+        ),
+        pytest.param("after: {jobs: a, on: end}", After(("a",), on=AfterEnd.END), id="after any end"),
         pytest.param("schedule: {cron: '@daily', after: fetch}", After(("fetch",)), id="in the block"),
     ],
 )

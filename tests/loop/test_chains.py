@@ -6,21 +6,24 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from evertick.loop.messages import ChainArrived, PauseJob, ResumeJob
 from evertick.model.facts import read_facts
 from evertick.model.instant import MINUTE, SECOND, to_text
-from evertick.model.job import After, AfterMode
+from evertick.model.job import After, AfterEnd, AfterMode
 from evertick.model.ledger import RequestKind
 from evertick.model.lifecycle import FAILED
+from evertick.model.policy import Retry
 from evertick.operations.requests import message_of
 from tests.loop.harness import WAIT, Act, World, at, job, world
 
 SHORT = re.compile(r"[A-Za-z0-9@:.~_-]{1,59}")
 
 
-def after(*upstream: str, mode: AfterMode = AfterMode.ALL, name: str = "z"):
+def after(*upstream: str, mode: AfterMode = AfterMode.ALL, on: AfterEnd = AfterEnd.SUCCESS, name: str = "z"):
     """A job that only runs after others."""
-    return replace(job(name), schedules=(), after=After(upstream, mode))
+    return replace(job(name), schedules=(), after=After(upstream, mode, on))
 
 
 def claim(here: World) -> list[str]:
@@ -37,6 +40,61 @@ def test_a_success_starts_the_job_after_it():
     here.run_for(5 * SECOND)
     assert here.ledger("z") == ["09:00 succeeded chained"]
     assert claim(here) == []
+
+
+@pytest.mark.parametrize(
+    ("on", "after_success", "after_failure"),
+    [
+        pytest.param(AfterEnd.SUCCESS, True, False, id="success"),
+        pytest.param(AfterEnd.FAILURE, False, True, id="failure"),
+        pytest.param(AfterEnd.END, True, True, id="end"),
+    ],
+)
+def test_the_end_that_counts_starts_the_job_after_it(on, after_success, after_failure):
+    for outcome, starts in ((None, after_success), (FAILED, after_failure)):
+        here = world(job("a"), after("a", on=on))
+        if outcome is not None:
+            here.act("a", Act(state=outcome))
+        here.run_until("09:00:05")
+        claim(here)
+        here.run_for(5 * SECOND)
+        assert here.ledger("z") == (["09:00 succeeded chained"] if starts else [])
+
+
+def test_a_failure_counts_when_no_attempt_is_left():
+    here = world(job("a", retry=Retry(1, 2 * MINUTE)), after("a", on=AfterEnd.FAILURE))
+    here.act("a", Act(state=FAILED))
+    here.run_until("09:01")
+    assert claim(here) == []
+    here.run_for(10 * MINUTE)
+    assert len(claim(here)) == 1
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded chained"]
+
+
+def test_all_of_several_may_end_in_different_ways():
+    here = world(job("a"), job("b"), after("a", "b", on=AfterEnd.END))
+    here.act("b", Act(state=FAILED))
+    here.run_until("09:00:05")
+    claim(here)
+    here.run_for(5 * SECOND)
+    (row,) = here.rows("z")
+    assert len(read_facts(row.facts).parents) == 2
+
+
+def test_a_skipped_occurrence_is_not_an_end():
+    here = world(job("a"), after("a", on=AfterEnd.END))
+    here.act("a", Act(lasts_us=90 * MINUTE))
+    here.run_until("10:00:05")
+    assert claim(here) == []
+
+
+def test_an_end_that_no_longer_counts_is_ignored():
+    """The job was edited while the message was under way, or the node that sent it had an older definition."""
+    here = world(job("a"), after("a", on=AfterEnd.FAILURE))
+    here.say(ChainArrived("c1", "z", "a", here.now))
+    here.run_for(SECOND)
+    assert here.ledger("z") == []
 
 
 def test_the_runs_it_came_from_are_fields_and_not_its_id():

@@ -74,7 +74,7 @@ class JobDecorator:
         grace: Duration | None = None,
         skip_if_successful: bool | None = None,
         on_executor_lost: str | None = None,
-        after: str | Sequence[str] | None = None,
+        after: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
         executor: str | None = None,
         runs_on: Mapping[str, str | bool | int] | Sequence[str] | str | None = None,
         routing: str | None = None,

@@ -14,7 +14,7 @@ from evertick.model.ids import origin_of, request_id_of
 from evertick.model.instant import Instant
 from evertick.model.job import AfterMode, Job
 from evertick.model.ledger import Request, RequestKind
-from evertick.model.lifecycle import PLANNED, Trigger
+from evertick.model.lifecycle import PLANNED, SUCCEEDED, RunState, Trigger
 from evertick.model.run import Entry, RunKey
 
 USED = '{"used": true}'
@@ -27,28 +27,34 @@ def link(state: State, old: Job | None, new: Job | None) -> None:
     state.queue_jobs.clear()
     if old is not None and old.after is not None:
         for upstream in old.after.jobs:
-            state.downstream.get(upstream, set()).discard(old.id)
+            state.downstream.get(upstream, {}).pop(old.id, None)
     if new is not None and new.after is not None:
         for upstream in new.after.jobs:
-            state.downstream.setdefault(upstream, set()).add(new.id)
+            state.downstream.setdefault(upstream, {})[new.id] = new.after
 
 
-def announce(state: State, turn: Turn, run: OpenRun) -> None:
-    """A run succeeded: tell the jobs after it, through the ledger, in the transaction that says it succeeded."""
-    for downstream in sorted(state.downstream.get(run.key.job_id, ())):
-        payload = json.dumps({"upstream": run.key.job_id, "at": run.key.scheduled_for, "run": run.key.run_id})
+def jobs_after(state: State, job_id: str, outcome: RunState) -> list[str]:
+    """The jobs that a run of this job leads to when it ends in this way."""
+    return sorted(name for name, after in state.downstream.get(job_id, {}).items() if after.counts(outcome))
+
+
+def announce(turn: Turn, run: OpenRun, outcome: RunState, jobs: list[str]) -> None:
+    """A run has ended: tell the jobs after it, through the ledger, in the transaction that says so."""
+    for downstream in jobs:
+        told_of = {"upstream": run.key.job_id, "at": run.key.scheduled_for, "run": run.key.run_id}
+        payload = json.dumps({**told_of, "state": outcome} if outcome is not SUCCEEDED else told_of)
         told = request_id_of("chain", run.key.run_id, downstream)
         turn.request(Request(told, RequestKind.CHAIN, downstream, payload, turn.now), rests_on=run.key)
 
 
 def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
-    """An upstream job succeeded. It is answered when a run has used it, so a crash before lets it arrive again."""
+    """An upstream job has ended. It is answered when a run has used it, so a crash before lets it arrive again."""
     if answer_known(state, message.request_id) is not None or not state.owns(message.job_id):
         return
     take(state, message.request_id, message.job_id, {})
     job = state.jobs.get(message.job_id)
     after = job.job.after if job else None
-    if job is None or after is None or message.upstream not in after.jobs:
+    if job is None or after is None or message.upstream not in after.jobs or not after.counts(message.state):
         turn.answer(message.request_id, message.job_id, IGNORED)
         return
     if job.arrivals is None:
@@ -68,7 +74,7 @@ def _order(arrival: Arrival) -> tuple[Instant, str]:
 
 
 def is_satisfied(job: JobState) -> bool:
-    """Whether the jobs that this one runs after have succeeded since it last used their success."""
+    """Whether the jobs that this one runs after have ended as it asks since it last used their ends."""
     after = job.job.after
     if after is None:
         return True
@@ -79,7 +85,7 @@ def is_satisfied(job: JobState) -> bool:
 
 
 def missing(job: JobState) -> tuple[str, ...]:
-    """The jobs whose success is waited for."""
+    """The jobs whose end is waited for."""
     return tuple(one for one in (job.job.after.jobs if job.job.after else ()) if one not in (job.arrivals or {}))
 
 
@@ -90,14 +96,14 @@ def is_held_back(job: JobState, run: OpenRun) -> bool:
 
 
 def use(turn: Turn, job: JobState) -> None:
-    """The successes have led to a run; the next one needs new ones."""
+    """The ends have led to a run; the next one needs new ones."""
     for arrival in (job.arrivals or {}).values():
         turn.answer(arrival.request_id, job.job.id, USED)
     job.arrivals = None
 
 
 def parents_of(job: JobState) -> tuple[Parent, ...]:
-    """The runs whose success has arrived."""
+    """The runs whose end has arrived."""
     return tuple(Parent(arrival.run) for arrival in (job.arrivals or {}).values() if arrival.run)
 
 

@@ -10,7 +10,7 @@ from evertick.model.facts import Parent
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import RunsHeld, Snapshot
-from evertick.model.lifecycle import Trigger
+from evertick.model.lifecycle import RunState, Trigger
 from evertick.model.policy import Missed, Overlap
 from evertick.model.report import (
     AttemptSeen,
@@ -300,14 +300,15 @@ class ForwardedReport(NamedTuple):
 
 
 class ChainArrived(NamedTuple):
-    """A job succeeded that `job_id` runs after."""
+    """A run of a job ended that `job_id` runs after."""
 
     request_id: str
     job_id: str
     upstream: str
     at: Instant
     run: str = ""
-    """The id of the run that succeeded."""
+    """The id of the run that ended."""
+    state: RunState = RunState.SUCCEEDED
 
 
 Message: TypeAlias = (

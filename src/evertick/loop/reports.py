@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evertick.loop.chain import announce
+from evertick.loop.chain import announce, jobs_after
 from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
 from evertick.loop.effects import Reconcile, Stop
 from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled, note_wait, wait_for_queue
@@ -431,18 +431,18 @@ def _end(
     del lane.active[run.key]
     leave_queue(state, run)
     note_cancelled(state, turn, run)
-    leads_on = outcome is SUCCEEDED and bool(state.downstream.get(run.key.job_id))
+    leads_to = jobs_after(state, run.key.job_id, outcome) if run.key.job_id in state.downstream else []
     turn.move(
         run,
         outcome,
-        is_with_batch=leads_on,
+        is_with_batch=bool(leads_to),
         # A run that went as it should keeps what was said when it was entered: for which step, after which job.
         detail=None if not detail and outcome is SUCCEEDED and run.attempt == 1 and not run.stop_detail else detail,
         finished_at=at if message is None else message.at,
         exit_code=None if message is None else message.exit_code,
     )
-    if leads_on:
-        announce(state, turn, run)
+    if leads_to:
+        announce(turn, run, outcome, leads_to)
     if job.job.constraints:
         _note_broken(turn, job, run, outcome, message)
     job.is_outcome_known = True

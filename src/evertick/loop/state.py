@@ -13,7 +13,7 @@ from evertick.loop.runs import Awaited, EndedRun, Lane, OpenRun, Queue
 from evertick.loop.statistics import Statistics
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
-from evertick.model.job import Job
+from evertick.model.job import After, Job
 from evertick.model.ledger import Batch, RunsHeld
 from evertick.model.lifecycle import RunState, SkipReason
 from evertick.model.member import Member
@@ -263,8 +263,8 @@ class State:
         self.freed_queues: set[str] = set()
         self.queue_jobs: dict[str, tuple[str, ...]] = {}
         """Which jobs are in each queue, of all definitions there are; empty: nobody has looked."""
-        self.downstream: dict[str, set[str]] = {}
-        """Which jobs run after a job, of all definitions there are."""
+        self.downstream: dict[str, dict[str, After]] = {}
+        """Which jobs run after a job, and after which end of it, of all definitions there are."""
         self.to_plan: dict[str, None] = {}
         """Jobs that must be planned by themselves before they join the index."""
         self.retiring: dict[str, Instant] = {}

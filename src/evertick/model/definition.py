@@ -79,7 +79,7 @@ def _head(job: Job) -> Iterator[str]:
     if job.timezone != "UTC":
         yield f"timezone: {job.timezone}"
     if job.after is not None:
-        yield f"after: {job.after.mode} of {', '.join(job.after.jobs)}"
+        yield f"after: {job.after}"
     if job.priority:
         yield f"priority: {job.priority}"
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from evertick.model.constraint import Constraint
+from evertick.model.lifecycle import TERMINAL, RunState
 from evertick.model.notify import Route
 from evertick.model.policy import Policy
 from evertick.model.routing import Routing
@@ -19,17 +20,47 @@ from evertick.model.work import NOTHING, Step, Work
 
 class AfterMode(StrEnum):
     ALL = "all"
-    """Once each of them has succeeded."""
+    """Once each of them has ended in the way that counts."""
     ANY = "any"
-    """Whenever one of them succeeds."""
+    """Whenever one of them has."""
+
+
+class AfterEnd(StrEnum):
+    """Which end of a run of another job counts. A skipped occurrence is not a run, and never does."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    """Failed, timed out or lost, and no attempt is left."""
+    END = "end"
+    """Any end, a cancelled run included."""
+
+
+_COUNTS = {
+    AfterEnd.SUCCESS: frozenset({RunState.SUCCEEDED}),
+    AfterEnd.FAILURE: frozenset({RunState.FAILED, RunState.TIMED_OUT, RunState.LOST}),
+    AfterEnd.END: TERMINAL - {RunState.SKIPPED},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Jobs whose success starts this one; next to a schedule, an occurrence waits for it."""
+    """Jobs whose end starts this one; next to a schedule, an occurrence waits for it."""
 
     jobs: tuple[str, ...]
     mode: AfterMode = AfterMode.ALL
+    on: AfterEnd = AfterEnd.SUCCESS
+
+    def counts(self, state: RunState) -> bool:
+        return state in _COUNTS[self.on]
+
+    def __str__(self) -> str:
+        """`any of a, b`, and which end counts where that is not a success."""
+        return f"{self.mode} of {self.named}"
+
+    @property
+    def named(self) -> str:
+        on = "" if self.on is AfterEnd.SUCCESS else f", on {self.on}"
+        return f"{', '.join(self.jobs)}{on}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def definition_of(job: Job) -> Definition:
         start=tuple(map(_schedule, job.schedules)),
         stop=tuple(map(_schedule, job.stops)),
         restart=tuple(map(_schedule, job.restarts)),
-        after=None if job.after is None else AfterJobs(tuple(job.after.jobs), str(job.after.mode)),
+        after=None if job.after is None else AfterJobs(tuple(job.after.jobs), str(job.after.mode), str(job.after.on)),
         params=params_schema(work.params),
         env=_env(work.env),
         timeout_seconds=_seconds(work.timeout_us),

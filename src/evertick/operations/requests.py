@@ -135,7 +135,10 @@ def message_of(request: Request) -> RequestMessage:
             overlap = Overlap(OverlapKind(payload["overlap"]), payload["limit"])
             return BackfillJob(request.id, request.job_id, payload["instants"], overlap, payload["gap_us"])
         case RequestKind.CHAIN:
-            return ChainArrived(request.id, request.job_id, payload["upstream"], payload["at"], payload.get("run", ""))
+            # Without a state it is from a version that told of successes only.
+            ended = RunState(payload.get("state", RunState.SUCCEEDED))
+            run_id = payload.get("run", "")
+            return ChainArrived(request.id, request.job_id, payload["upstream"], payload["at"], run_id, ended)
         case RequestKind.REPORT:
             report = RunFinished(
                 RunKey.from_run_id(payload["run_id"]),

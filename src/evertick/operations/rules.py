@@ -42,7 +42,7 @@ def explain(job: Job) -> list[Rule]:
         "calendar": str(rule_of(job.schedules) or ""),
         **{f"stop.{index}": str(spec) for index, spec in enumerate(job.stops)},
         **{f"restart.{index}": str(spec) for index, spec in enumerate(job.restarts)},
-        "after": f"{job.after.mode} of {', '.join(job.after.jobs)}" if job.after else "",
+        "after": str(job.after) if job.after else "",
         "missed": str(policy.missed),
         "catchup_window": _span(policy.catchup_window_us, "no limit"),
         "overlap": str(policy.overlap),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from evertick.model.facts import Parent, Wait, WaitKind, read_facts
 from evertick.model.instant import Instant
-from evertick.model.job import Job
+from evertick.model.job import AfterEnd, Job
 from evertick.model.lifecycle import ACTIVE, SKIPPED, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.results.runs import Blocker
@@ -22,6 +22,7 @@ _PARENTS = {
     Trigger.SUBJOB: "a step of",
     Trigger.RETRY: "a retry of",
 }
+_VERBS = {AfterEnd.SUCCESS: "succeed", AfterEnd.FAILURE: "fail", AfterEnd.END: "end"}
 
 
 class Waiting(NamedTuple):
@@ -71,11 +72,12 @@ def _now(store: Store, wait: Wait, row: LedgerRow, job: Job | None, jobs: Mappin
         case WaitKind.AFTER:
             before = [(name, _newest(store, name)) for name in wait.jobs]
             after = job.after if job else None
-            rule = Ruling(f"after: {', '.join(after.jobs)}", origin_of(job, "after")) if job and after else NO_RULING
+            rule = Ruling(f"after: {after.named}", origin_of(job, "after")) if job and after else NO_RULING
+            verb = _VERBS[after.on if after else AfterEnd.SUCCESS]
             others = tuple(
                 Blocker(
                     wait.kind,
-                    f"waiting for '{name}' to succeed; {_of_newest(found)}",
+                    f"waiting for '{name}' to {verb}; {_of_newest(found)}",
                     job=name,
                     runs=() if found is None else (found.key.run_id,),
                 )

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from evertick.model.bucket import bucket_of
 from evertick.model.facts import read_facts
 from evertick.model.instant import Instant, to_text
+from evertick.model.job import After
 from evertick.model.ledger import Batch, Claim, Committed, JobRecord, ScheduleLine
-from evertick.model.lifecycle import ACTIVE, PLANNED, SUCCEEDED, TERMINAL, WAITING, Trigger
+from evertick.model.lifecycle import ACTIVE, PLANNED, TERMINAL, WAITING, Trigger
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.planning.schedules import next_of
 from evertick.planning.verify import Cover, stretches, uncovered, watermark_of
@@ -32,8 +33,10 @@ class LedgerWatch:
         queue_limit: int | None = None,
         is_queued: Callable[[str], bool] = lambda _job_id: False,
         rivals: Mapping[str, int] | None = None,
+        chained: Mapping[str, After] | None = None,
     ) -> None:
         self._line = line
+        self._chained = chained or {}
         self._queue_limit = queue_limit
         self._is_queued = is_queued
         self._rivals = rivals or {}
@@ -124,12 +127,13 @@ class LedgerWatch:
             self._check_parents(row)
 
     def _check_parents(self, row: LedgerRow) -> None:
-        """What runs after other jobs runs because of successes that the ledger has."""
+        """What runs after other jobs runs because of ends that the ledger has, and that count for it."""
+        after = self._chained.get(row.key.job_id)
         for parent in read_facts(row.facts).parents:
             before = self.rows.get(RunKey.from_run_id(parent.run))
-            if before is None or before.state is not SUCCEEDED:
+            if before is None or not (after or After(())).counts(before.state):
                 said = "is not in the ledger" if before is None else f"is {before.state}"
-                raise Violation(f"{row.key.run_id} runs after the success of {parent.run}, which {said}")
+                raise Violation(f"{row.key.run_id} runs after the end of {parent.run}, which {said}")
 
     def _refuse_overlapping(self, row: LedgerRow) -> None:
         job_id, at = row.key.job_id, row.key.scheduled_for

@@ -10,7 +10,7 @@ from random import Random
 from evertick.model.calendar import Calendar, CalendarRule, Shift
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_text, to_text
-from evertick.model.job import After, AfterMode, Job
+from evertick.model.job import After, AfterEnd, AfterMode, Job
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
@@ -217,7 +217,9 @@ def draw_chains(
     drawn = []
     for number in range(random.randint(1, 3)):
         upstream = tuple(sorted(set(random.choices(names, k=random.choice((1, 1, 2))))))
-        after = After(upstream, random.choice(tuple(AfterMode)))
+        # Mostly successes: failures are rare in most worlds.
+        on = random.choice((AfterEnd.SUCCESS, AfterEnd.SUCCESS, AfterEnd.FAILURE, AfterEnd.END))
+        after = After(upstream, random.choice(tuple(AfterMode)), on)
         job = draw_job(random, f"chain-{number}", start, length_us, period_us)
         drawn.append(replace(job, schedules=(), stops=(), restarts=(), after=after))
     return tuple(drawn)

@@ -93,7 +93,9 @@ class World:
         self.happened: Counter[str] = Counter()
         self.trace = Trace(timeline)
         is_agreed = scenario.ownership is not Ownership.NONE
-        watch = LedgerWatch(store.line, dict(scenario.settings.queues).get(QUEUE), is_queued, scenario.rivals)
+        chained = {job.id: job.after for job in scenario.chains if job.after is not None}
+        limit = dict(scenario.settings.queues).get(QUEUE)
+        watch = LedgerWatch(store.line, limit, is_queued, scenario.rivals, chained)
         self.backend = Backend(store, watch, timeline, are_epochs_checked=is_agreed)
         self.sub_runs = SubRunWatch(watch.rows)
         self.fleet = SimulatedFleet(

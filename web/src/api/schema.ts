@@ -21,6 +21,7 @@ export interface AbsentLog {
 export interface AfterJobs {
   jobs: string[];
   mode: string;
+  on?: string;
 }
 
 export interface Attempt {

@@ -99,7 +99,7 @@ function Steps({ job }: { job: JobDetail }) {
       {(after.length > 0 || before.length > 0) && (
         <p class="card-body quiet small">
           {after.length > 0 && <>Starts after {links(after)}. </>}
-          {before.length > 0 && <>Starts {links(before)} when it succeeds.</>}
+          {before.length > 0 && <>When it ends, it can start {links(before)}.</>}
         </p>
       )}
     </Card>

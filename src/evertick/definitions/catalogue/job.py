@@ -39,7 +39,7 @@ from evertick.definitions.catalogue.words import (
 )
 from evertick.definitions.catalogue.work import CONDITIONS, VALUE, WORK
 from evertick.model.calendar import Shift
-from evertick.model.job import AfterMode
+from evertick.model.job import AfterEnd, AfterMode
 from evertick.model.notify import NotifyEvent
 
 TIMES: Final = ("cron", "every", "at")
@@ -81,7 +81,13 @@ CALENDAR: Final[Fields] = {
 }
 AFTER: Final[Fields] = {
     "jobs": Field(WORDS, "The jobs to wait for."),
-    "mode": Field(choice(AfterMode), "Whether all of them must succeed, or any one.", "`all`", "any"),
+    "mode": Field(choice(AfterMode), "Whether all of them must have ended, or any one.", "`all`", "any"),
+    "on": Field(
+        choice(AfterEnd),
+        "Which end counts: `failure` is failed, timed out or lost after the last attempt, `end` is any end of a run.",
+        "`success`",
+        "failure",
+    ),
 }
 _CHANNEL_NAME: Final = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"}
 """Of a channel that the settings name."""
@@ -163,7 +169,7 @@ _RETRY: Final = Field(
 )
 _AFTER: Final = Field(
     one_of(WORDS, ref("after")),
-    "Jobs that must succeed first; in the job or in the schedule block.",
+    "Jobs that must succeed, or end as `on` says, first; in the job or in the schedule block.",
     "none",
     "data-fetch",
 )

@@ -34,7 +34,7 @@ from evertick.model.constraint import (
     PreRunHook,
     RequirePreviousSuccess,
 )
-from evertick.model.job import After, AfterMode, Origin
+from evertick.model.job import After, AfterEnd, AfterMode, Origin
 from evertick.model.policy import Overlap, OverlapKind, Policy
 from evertick.model.work import Value
 
@@ -213,21 +213,23 @@ def _is_secret(node: MapNode) -> bool:
 
 
 _MODES = {str(mode): mode for mode in AfterMode}
+_ENDS = {str(end): end for end in AfterEnd}
 
 
 def read_after(node: Node, field: str, own_id: str, report: Report) -> After | None:
-    """`after: fetch`, a list, or `{jobs: [...], mode: any}`."""
+    """`after: fetch`, a list, or `{jobs: [...], mode: any, on: failure}`."""
     if not isinstance(node, MapNode):
         jobs = read_jobs(node, field, own_id, report)
         return After(jobs) if jobs else None
     section = Section(node, field, report, AFTER)
-    place, word = section.take("jobs"), section.take("mode")
+    place, word, end = section.take("jobs"), section.take("mode"), section.take("on")
     if place is None and "jobs" not in section:
         report.error(node, field, f"'{field}' names no job.", "Add 'jobs: [...]'.")
     jobs = read_jobs(place, section.field("jobs"), own_id, report) if place else ()
     mode = choice_of(word, section.field("mode"), report, _MODES) if word else None
+    on = choice_of(end, section.field("on"), report, _ENDS) if end else None
     section.finish(f"'{field}'")
-    return After(jobs, mode or AfterMode.ALL) if jobs else None
+    return After(jobs, mode or AfterMode.ALL, on or AfterEnd.SUCCESS) if jobs else None
 
 
 def read_jobs(node: Node, field: str, own_id: str | None, report: Report) -> tuple[str, ...]:

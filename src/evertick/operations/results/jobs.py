@@ -110,6 +110,7 @@ class StepDefinition(Result):
 class AfterJobs(Result):
     jobs: tuple[str, ...]
     mode: str
+    on: str = "success"
 
 
 @dataclass(frozen=True, slots=True)
