@@ -12,18 +12,26 @@ from hypothesis import strategies as st
 from evertick.definitions.parser import parse_definition
 from evertick.errors import DefinitionError
 from evertick.kinds.rendering import render_work
+from evertick.model.calendar import Calendar, CalendarRule
 from evertick.model.instant import from_text
-from evertick.model.schedule import AtSpec, CronSpec
+from evertick.model.job import Job
+from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, ScheduleSpec
 from evertick.model.template import NAMES, parse_template, render_template, shell_variable_for
 from evertick.model.work import Command, HttpCall, PythonCall, Step, SubJob, Timetable, Work
-from evertick.planning.run_dates import RunDates, dates_of
+from evertick.planning.run_dates import RunDates, dates_of, timetable_of
 from tests.present import present
 
-NIGHTLY = Timetable("Europe/Berlin", (CronSpec("30 0 * * *", "Europe/Berlin"),))
+
+def timetable(zone: str, *specs: ScheduleSpec) -> Timetable:
+    return timetable_of(Job("report", schedules=specs, timezone=zone))
 
 
-def dates(at: str = "2026-03-28T23:30:00Z", timetable: Timetable = NIGHTLY, success: str | None = None) -> RunDates:
-    return dates_of("report", timetable, from_text(at), None if success is None else from_text(success))
+NIGHT = CronSpec("30 0 * * *", "Europe/Berlin")
+NIGHTLY = timetable("Europe/Berlin", NIGHT)
+
+
+def dates(at: str = "2026-03-28T23:30:00Z", table: Timetable = NIGHTLY, success: str | None = None) -> RunDates:
+    return dates_of("report", table, from_text(at), None if success is None else from_text(success))
 
 
 def rendered(text: str, **known) -> str:
@@ -43,9 +51,9 @@ def test_the_date_is_that_of_the_zone_of_the_job():
 
 def test_occurrences_around_are_those_of_all_schedules_and_absent_where_there_are_none():
     once = AtSpec(from_text("2026-03-28T12:00:00Z"))
-    both = dates(timetable=Timetable("UTC", (*NIGHTLY.schedules, once)))
+    both = dates(table=timetable("UTC", NIGHT, once))
     assert both.previous_for == once.instant
-    alone = dates("2026-03-28T12:00:00Z", Timetable("UTC", (once,)))
+    alone = dates("2026-03-28T12:00:00Z", timetable("UTC", once))
     assert (alone.previous_for, alone.next_for) == (None, None)
     assert "EVERTICK_RUN_NEXT" not in alone.variables()
     manual = dates("2026-06-01T09:17:03Z")
@@ -53,6 +61,13 @@ def test_occurrences_around_are_those_of_all_schedules_and_absent_where_there_ar
         from_text("2026-05-31T22:30:00Z"),
         from_text("2026-06-01T22:30:00Z"),
     )
+
+
+def test_days_that_a_calendar_excludes_are_passed_over():
+    weekends = Calendar("weekends", weekdays=(5, 6), labels=())
+    nightly = CalendarSpec(NIGHT, CalendarRule(skip=(weekends,)), "Europe/Berlin")
+    monday = dates("2026-03-29T22:30:00Z", timetable("Europe/Berlin", nightly))
+    assert monday.local(present(monday.previous_for)).strftime("%A %F") == "Friday 2026-03-27"
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,7 @@ from evertick.model.loss import LossReason
 from evertick.model.plain_json import parse_json
 from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
-from evertick.model.work import Timetable
-from evertick.planning.run_dates import dates_of
+from evertick.planning.run_dates import dates_of, timetable_of
 
 log = logging.getLogger(LOGGER)
 
@@ -152,7 +151,7 @@ class InProcessExecutor:
             _params(attempt.params),
             dates_of(
                 attempt.job.id,
-                Timetable(attempt.job.timezone, attempt.job.schedules),
+                timetable_of(attempt.job),
                 attempt.key.scheduled_for,
                 attempt.previous_success_at,
             ),

@@ -21,8 +21,9 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.run import RunKey
 from evertick.model.steps import digest_of
-from evertick.model.work import Pod, Secret, Timetable, Work
+from evertick.model.work import Pod, Secret, Work
 from evertick.model.work_json import from_plain, to_plain
+from evertick.planning.run_dates import timetable_of
 
 VERSION: Final = 5
 SOCKET: Final = "keeper.sock"
@@ -190,7 +191,7 @@ def decode(row: bytes) -> Message:
 
 
 def encode_work(job: Job) -> str:
-    work = replace(job.work, timetable=Timetable(job.timezone, job.schedules))
+    work = replace(job.work, timetable=timetable_of(job))
     return json.dumps(to_plain(work), separators=(",", ":"))
 
 

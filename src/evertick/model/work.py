@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from evertick.model.policy import Retry
-from evertick.model.schedule import ScheduleSpec
 
 # --- values that are looked up when a run starts, never before
 
@@ -238,7 +237,8 @@ class Timetable:
     """What the dates of a run are computed from."""
 
     timezone: str = "UTC"
-    schedules: tuple[ScheduleSpec, ...] = ()
+    schedules: str = "[]"
+    """As `specs_to_text` writes them: calendars are long, and their days need no names here."""
 
 
 NO_TIMETABLE = Timetable()

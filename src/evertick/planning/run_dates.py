@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from evertick.model import run_variables as variables
 from evertick.model.instant import SECOND, Instant, from_datetime, to_datetime, to_text
+from evertick.model.job import Job
+from evertick.model.schedule import specs_from_text, specs_to_text
 from evertick.model.template import Expression
 from evertick.model.work import Timetable
-from evertick.planning.schedules import compile_all, next_of, previous_of
+from evertick.planning.schedules import Engine, compile_all, next_of, previous_of
 from evertick.planning.zones import find_zone
 
 _PYTHON: Final = {"F": "%Y-%m-%d", "T": "%H:%M:%S"}
@@ -76,7 +79,7 @@ class RunDates:
 def dates_of(
     job_id: str, timetable: Timetable, scheduled_for: Instant, previous_success_for: Instant | None
 ) -> RunDates:
-    engines = compile_all(timetable.schedules)
+    engines = _engines_of(timetable.schedules)
     return RunDates(
         job_id,
         timetable.timezone,
@@ -85,6 +88,15 @@ def dates_of(
         next_of(engines, scheduled_for) if engines else None,
         previous_success_for,
     )
+
+
+def timetable_of(job: Job) -> Timetable:
+    return Timetable(job.timezone, specs_to_text(job.schedules))
+
+
+@lru_cache(maxsize=1_024)
+def _engines_of(schedules: str) -> tuple[Engine, ...]:
+    return compile_all(specs_from_text(schedules))
 
 
 def _formatted(moment: datetime, form: str) -> str:

@@ -19,8 +19,8 @@ from evertick.kinds import StepError
 from evertick.kinds.kubernetes.manifest import Json, job_manifest
 from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, annotations_of, job_name, labels_of
 from evertick.kinds.rendering import render_work
-from evertick.model.work import Pod, Secret, Step, Timetable, Work
-from evertick.planning.run_dates import dates_of
+from evertick.model.work import Pod, Secret, Step, Work
+from evertick.planning.run_dates import dates_of, timetable_of
 
 
 class AttemptManifest(NamedTuple):
@@ -32,7 +32,7 @@ class AttemptManifest(NamedTuple):
 def manifest_of(attempt: Attempt, instance: str, namespace: str) -> AttemptManifest:
     """Raises `StepError` if the attempt cannot run as one Job."""
     job, key = attempt.job, attempt.key
-    dates = dates_of(job.id, Timetable(job.timezone, job.schedules), key.scheduled_for, attempt.previous_success_at)
+    dates = dates_of(job.id, timetable_of(job), key.scheduled_for, attempt.previous_success_at)
     work = render_work(job.work, dates.value_of)
     step = only_step(work)
     assert isinstance(step.kind, Pod)
