@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from bench.harness import Report
+from bench.harness import Report, Target, goals
 
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS = (
@@ -29,13 +29,15 @@ def main() -> None:
     unknown = [name for name in chosen.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
-    reports = []
+    reports, targets = [], list[Target]()
     for name in chosen.names or BENCHMARKS:
         report: Report = importlib.import_module(f"bench.bench_{name}").run(quick=chosen.quick)
         load = os.getloadavg()[0]
         print(report)
         print(f"(load of the machine over the last minute: {load:.1f} on {os.cpu_count()} cores)\n", flush=True)
+        targets += report.targets
         reports.append({"quick": chosen.quick, "load": load, "cores": os.cpu_count(), **report.as_json()})
+    print(goals(targets))
     if chosen.json:
         _write(chosen.json, reports)
     else:

@@ -56,6 +56,23 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure of several rounds of which less is better."""
+
+    best: float
+    median: float
+    worst: float
+
+    @classmethod
+    def of(cls, rounds: Sequence[Mapping[str, float]], name: str) -> Spread:
+        found = sorted(one[name] for one in rounds)
+        return cls(found[0], statistics.median(found), found[-1])
+
+    def __format__(self, spec: str) -> str:
+        return " / ".join(format(figure, spec) for figure in (self.best, self.median, self.worst))
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     name: str
     tables: tuple[Table, ...]
@@ -75,6 +92,22 @@ class Report:
             "targets": targets,
             "tables": [asdict(table) for table in self.tables],
         }
+
+
+def goals(targets: Sequence[Target]) -> Table:
+    """All goals, those that are missed first."""
+    missed = sum(not target.is_met for target in targets)
+    rows = [
+        (
+            "met" if target.is_met else "MISSED",
+            target.what,
+            f"{target.measured:,.1f} {target.unit}",
+            f"{'at least' if target.at_least else 'at most'} {target.limit:,g} {target.unit}",
+        )
+        for target in sorted(targets, key=lambda target: target.is_met)
+    ]
+    title = f"Goals: {len(targets) - missed} of {len(targets)} met"
+    return Table(title, ("", "goal", "measured", "limit"), tuple(rows))
 
 
 def race(contenders: Mapping[str, Callable[[], Work]], rounds: int) -> dict[str, float]:
