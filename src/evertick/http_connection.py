@@ -73,7 +73,7 @@ class HttpConnection:
         self,
         method: str,
         target: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         *,
         idempotency_key: str = "",
         wait_seconds: float = 0.0,
@@ -132,7 +132,7 @@ class HttpConnection:
             raise ServerUnavailable(f"the response of {self.url} is too large. Request fewer items.")
         return Response(response.status, response.headers.get_content_type(), body)
 
-    def data_of(self, response: Response) -> Any:
+    def data_of(self, response: Response) -> object:
         """The JSON of a response with status 200; every other response raises."""
         is_json = response.media_type in ("application/json", "application/problem+json")
         try:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import WAITING, SkipReason
 from evertick.model.policy import Missed
-from evertick.operations.preview import fires_until, preview_catchup
+from evertick.operations.preview import preview_catchup
 from evertick.operations.rules import explain, overlap_words
 from evertick.store import RunFilter
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key
@@ -57,22 +56,6 @@ def test_the_backlog_is_told_and_not_planned_again(store):
 
 def test_a_job_that_the_ledger_does_not_know_catches_nothing_up(store):
     assert preview_catchup(store, job(), at(5.5)).watermark is None
-
-
-def test_fires_of_all_jobs_come_in_order_and_those_held_say_why():
-    jobs = {
-        "etl": job(),
-        "off": job(TEXT + "enabled: false\n", "off"),
-        "rest": job(TEXT + "missed: all\n", "rest"),
-        "hand": job("command: x\n", "hand"),
-    }
-    records = {"rest": JobRecord("rest", at(0), paused_at=at(0), held=True)}
-    found = [(fire.at, fire.job_id, fire.held) for fire in fires_until(jobs, records, at(0.5), at(2))]
-    assert found == [
-        (at(hour), job_id, held)
-        for hour in (1, 2)
-        for job_id, held in (("etl", None), ("off", SkipReason.DISABLED), ("rest", SkipReason.PAUSED))
-    ]
 
 
 def test_the_rules_of_a_job_are_told_with_their_places():

@@ -146,7 +146,7 @@ class AuthMiddleware:
             if not has_only_looked and _is_noted(method, route, status, request):
                 await self._note(scope, f"{method} {route or 'nothing'}", asked, address, status)
 
-    async def _why_not_noted(self) -> Any:
+    async def _why_not_noted(self) -> object:
         """Why an action may not be done now: it would leave no trace. None: it may."""
         if not self._app_state.settings.api.require_audit:
             return None
@@ -271,7 +271,7 @@ def _is_same_origin(request: Request) -> bool:
     return parts.netloc.lower() == headers.get("host", "").lower() and parts.scheme in ("http", "https")
 
 
-def _unproved(detail: str) -> Any:
+def _unproved(detail: str) -> object:
     return problem(401, detail, headers={"www-authenticate": 'Bearer realm="evertick"'})
 
 

@@ -50,18 +50,18 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 class Control(Protocol):
     """What answers for the scheduler of this folder; `dispatch.control_client.ControlClient` is one."""
 
-    def status(self) -> Mapping[str, Any] | None: ...
+    def status(self) -> Mapping[str, object] | None: ...
     def look(self) -> None: ...
-    def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, Any]]: ...
+    def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, object]]: ...
 
 
 class Remembered:
     """An answer that is asked for again only after a while; those who come at once ask once."""
 
-    def __init__(self, ask: Callable[[], Any], seconds: float) -> None:
+    def __init__(self, ask: Callable[[], object], seconds: float) -> None:
         self._ask, self._seconds = ask, seconds
         self._lock = threading.Lock()
-        self._known: tuple[float, Any] | None = None
+        self._known: tuple[float, object] | None = None
 
     def __call__(self) -> Any:
         with self._lock:
@@ -77,8 +77,8 @@ class RememberedStatus:
         self._ask = Remembered(control.status, STATUS_SECONDS)
         self.look = control.look
 
-    def status(self) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] | None = self._ask()
+    def status(self) -> Mapping[str, object] | None:
+        found: Mapping[str, object] | None = self._ask()
         return found
 
 
@@ -171,11 +171,11 @@ def _audit_key(settings: Settings) -> bytes | None:
     return key
 
 
-def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[str, Any]]]:
+def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[str, object]]]:
     """The scheduler's events; after a break it goes on where it was, if the scheduler is still the same."""
     place: dict[str, Any] = {"after": None, "feed": None}
 
-    def follow(stop: threading.Event) -> Iterator[Mapping[str, Any]]:
+    def follow(stop: threading.Event) -> Iterator[Mapping[str, object]]:
         for told in control.events(**place):
             if stop.is_set():
                 return
@@ -203,19 +203,19 @@ class FleetMembers:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def drain(self, executor: str, member: str, *, is_draining: bool) -> Mapping[str, Any]:
+    def drain(self, executor: str, member: str, *, is_draining: bool) -> Mapping[str, object]:
         from evertick.executors.fleet import admin
 
         seen = admin.set_cordon(self._fleet(executor), member, is_closed=is_draining)
         return {"member": seen.name, "is_open": seen.is_open, "running": seen.running}
 
-    def remove(self, executor: str, member: str, *, by_force: bool) -> Mapping[str, Any]:
+    def remove(self, executor: str, member: str, *, by_force: bool) -> Mapping[str, object]:
         from evertick.executors.fleet import admin
 
         admin.remove(self._fleet(executor), member, by_force=by_force)
         return {"member": member, "is_open": False, "running": 0}
 
-    def forget(self, executor: str, member: str) -> Mapping[str, Any]:
+    def forget(self, executor: str, member: str) -> Mapping[str, object]:
         from evertick.executors.fleet import admin
 
         admin.forget(self._fleet(executor), member)

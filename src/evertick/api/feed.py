@@ -14,7 +14,7 @@ import secrets
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.dispatch.broadcast import Broadcast
 from evertick.model.instant import from_datetime, to_text
@@ -31,14 +31,14 @@ JOBS_MAX: Final = 100
 GATHER_SECONDS: Final = 0.05
 """What happens within this time goes to a page together: in a storm it hears twenty times a second, not a thousand."""
 
-Follow = Callable[[threading.Event], Iterable[Mapping[str, Any]]]
+Follow = Callable[[threading.Event], Iterable[Mapping[str, object]]]
 """The scheduler's events from now on; it ends when the scheduler goes away or the event is set."""
 
 
 class Told(NamedTuple):
     number: int
     kind: str
-    data: Mapping[str, Any]
+    data: Mapping[str, object]
     text: bytes = b""
     """As it goes over the wire; written once, however many pages hear it. Empty: nobody listened when it happened."""
 
@@ -57,7 +57,7 @@ class Feed:
         self._stop = threading.Event()
         self._told: Broadcast[Told] = Broadcast(KEPT, lambda number, _lost, _told: Told(number, RESET, {}))
         self._thread: threading.Thread | None = None
-        self.watchers: list[Callable[[Mapping[str, Any]], None]] = []
+        self.watchers: list[Callable[[Mapping[str, object]], None]] = []
         """Called for each event by the thread that follows, such as traces are."""
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class Feed:
     def listeners(self) -> int:
         return self._told.listeners
 
-    def tell(self, event: Mapping[str, Any]) -> None:
+    def tell(self, event: Mapping[str, object]) -> None:
         """Hand an event on to everybody."""
         self._told.publish(lambda number: [self._numbered(number, event)])
         for watch in self.watchers:
@@ -84,7 +84,7 @@ class Feed:
             except Exception:
                 log.exception("feed.watcher_failed")
 
-    def _numbered(self, number: int, event: Mapping[str, Any]) -> Told:
+    def _numbered(self, number: int, event: Mapping[str, object]) -> Told:
         told = Told(number, str(event.get("kind", "message")), event)
         return told._replace(text=self.written(told)) if self.listeners else told
 

@@ -101,7 +101,7 @@ class _Collector:
         self._app_state = app_state
 
     def collect(self) -> Iterable[Metric]:
-        status: Mapping[str, Any] = self._app_state.operations.raw_report() or {}
+        status: Mapping[str, object] = self._app_state.operations.raw_report() or {}
         yield _gauge("evertick_up", "Whether the scheduler responds.", int(bool(status)))
         try:
             yield from _from_counters(self._app_state.operations.store.counters())
@@ -199,7 +199,7 @@ def _counter(name: str, about: str, value: Any) -> CounterMetricFamily:
     return CounterMetricFamily(name, about, value=float(value or 0))
 
 
-def _histogram(name: str, about: str, told: Any) -> Iterator[Metric]:
+def _histogram(name: str, about: str, told: object) -> Iterator[Metric]:
     if not isinstance(told, Mapping):
         return
     bounds: Sequence[Sequence[float]] = told.get("buckets") or ()

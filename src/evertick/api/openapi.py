@@ -37,7 +37,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def _described(app: FastAPI) -> dict[str, Any]:
+def _described(app: FastAPI) -> dict[str, object]:
     found = get_openapi(
         title="Evertick",
         version="1",

@@ -60,7 +60,7 @@ STATUSES: tuple[tuple[type[EvertickError], int], ...] = (
 )
 
 
-def problem(status: int, detail: str, *, headers: dict[str, str] | None = None, **more: Any) -> Response:
+def problem(status: int, detail: str, *, headers: dict[str, str] | None = None, **more: object) -> Response:
     """An answer that says what is wrong; `more` are members for programs."""
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
     content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
@@ -73,7 +73,7 @@ def status_of(error: EvertickError) -> int:
 
 def of_error(error: EvertickError) -> Response:
     """One of our own errors, with the fields it carries."""
-    more: dict[str, Any] = {}
+    more: dict[str, object] = {}
     if isinstance(error, (DefinitionError, InvalidArgument)):
         more = {
             name: value

@@ -113,27 +113,29 @@ class Routes:
         self._prefix = prefix
         self._routes: list[dict[str, Any]] = []
 
-    def serve(self, route: Route[Result], role: Role, **options: Any) -> Callable[[Handler], Handler]:
+    def serve(self, route: Route[Result], role: Role, **options: object) -> Callable[[Handler], Handler]:
         """Serve a route of the table that `evertick.Client` calls."""
         return self._add(route.method, route.path, role, options)
 
-    def get(self, path: str, role: Role | None, **options: Any) -> Callable[[Handler], Handler]:
+    def get(self, path: str, role: Role | None, **options: object) -> Callable[[Handler], Handler]:
         return self._add("GET", path, role, options)
 
-    def post(self, path: str, role: Role | None, **options: Any) -> Callable[[Handler], Handler]:
+    def post(self, path: str, role: Role | None, **options: object) -> Callable[[Handler], Handler]:
         return self._add("POST", path, role, options)
 
-    def put(self, path: str, role: Role | None, **options: Any) -> Callable[[Handler], Handler]:
+    def put(self, path: str, role: Role | None, **options: object) -> Callable[[Handler], Handler]:
         return self._add("PUT", path, role, options)
 
-    def delete(self, path: str, role: Role | None, **options: Any) -> Callable[[Handler], Handler]:
+    def delete(self, path: str, role: Role | None, **options: object) -> Callable[[Handler], Handler]:
         return self._add("DELETE", path, role, options)
 
     def install(self, app: FastAPI) -> None:
         for one in self._routes:
             app.add_api_route(**one)
 
-    def _add(self, method: str, path: str, role: Role | None, options: dict[str, Any]) -> Callable[[Handler], Handler]:
+    def _add(
+        self, method: str, path: str, role: Role | None, options: dict[str, object]
+    ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             self._routes.append(
                 {
@@ -156,7 +158,7 @@ class Routes:
         return add
 
 
-def _result_type(handler: Callable[..., Any]) -> type[Result] | None:
+def _result_type(handler: Callable[..., object]) -> type[Result] | None:
     """The result that a handler is annotated with, alone or beside a response of its own."""
     returned = get_type_hints(handler)["return"]
     kinds = [one for one in (returned, *get_args(returned)) if isinstance(one, type) and issubclass(one, Result)]
@@ -171,7 +173,7 @@ def _answering(handler: Callable[..., Any], *, is_quick: bool) -> Callable[..., 
     if asyncio.iscoroutinefunction(handler):
 
         @functools.wraps(handler)
-        async def answer_async(*args: Any, **known: Any) -> Response:
+        async def answer_async(*args: object, **known: object) -> Response:
             return respond(await handler(*args, **known))
 
         return answer_async

@@ -39,7 +39,7 @@ def _file(request: Request, file: Any) -> Response:
     return Response(file.body, headers=headers, media_type=file.media_type)
 
 
-def find_site() -> Any:
+def find_site() -> object:
     """The page's files; None where they were not built."""
     try:
         return import_module("evertick.web").site()

@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from evertick.errors import EvertickError
 from evertick.model.instant import from_datetime
@@ -59,7 +59,7 @@ class Traces:
         self._thread.join(patience)
         self._provider.shutdown()
 
-    def heard(self, event: Mapping[str, Any]) -> None:
+    def heard(self, event: Mapping[str, object]) -> None:
         """An event of the feed; called by the thread that follows it, which never waits here."""
         if event.get("kind") == "run" and event.get("state") in _TERMINAL and "run" in event:
             try:

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -29,7 +28,7 @@ def complete_jobs_and_files(ctx: click.Context, param: click.Parameter, incomple
     return [*complete_jobs(ctx, param, incomplete), CompletionItem(incomplete, type="file")]
 
 
-def words(known: Callable[[], Iterable[Any]]) -> Callable[..., list[CompletionItem]]:
+def words(known: Callable[[], Iterable[object]]) -> Callable[..., list[CompletionItem]]:
     """Completes one of the given words, which are looked up only on completion."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

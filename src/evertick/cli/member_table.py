@@ -47,7 +47,7 @@ def _resources_column(row: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={f'{used[name]}/' if name in used else ''}{text}" for name, text in row["offers"].items())
 
 
-def _row(member: Member) -> dict[str, Any]:
+def _row(member: Member) -> dict[str, object]:
     from evertick.model.instant import to_text
     from evertick.model.resources import amount_text
 

@@ -83,7 +83,7 @@ def _show_people(people: People) -> None:
         show_tables(*tables)
 
 
-def yaml_text(data: Any) -> str:
+def yaml_text(data: object) -> str:
     import yaml
 
     return yaml.dump(data, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=120)
@@ -92,7 +92,7 @@ def yaml_text(data: Any) -> str:
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
+def csv_text(rows: Iterable[Mapping[str, object]]) -> str:
     """A header and a line per row; a nested value is JSON inside its cell."""
     kept = list(rows)
     names = list(dict.fromkeys(name for row in kept for name in row))
@@ -107,7 +107,7 @@ def _csv_line(cells: Sequence[str]) -> str:
     return written.getvalue().removesuffix("\r\n") + "\n"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, allow_nan=False)

@@ -159,7 +159,7 @@ def fitting(table: Table, width: int) -> tuple[Column, ...]:
     return tuple(chosen)
 
 
-def rich_table(table: Table, width: int) -> Any:
+def rich_table(table: Table, width: int) -> object:
     """The table as rich draws it, with the columns that fit."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable

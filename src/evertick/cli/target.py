@@ -372,7 +372,7 @@ def ledger_options(command: Command) -> Command:
     @_STORE
     @_FOLDER
     @functools.wraps(command)
-    def with_target(*args: Any, store: str | None, folder: Path | None, **options: Any) -> Any:
+    def with_target(*args: object, store: str | None, folder: Path | None, **options: object) -> object:
         return command(*args, target=find_target(store, folder), **options)
 
     return with_target  # type: ignore[return-value]
@@ -387,8 +387,13 @@ def target_options(command: Command) -> Command:
     @_TOKEN
     @functools.wraps(command)
     def with_target(
-        *args: Any, store: str | None, folder: Path | None, server: str | None, token_file: Path | None, **options: Any
-    ) -> Any:
+        *args: object,
+        store: str | None,
+        folder: Path | None,
+        server: str | None,
+        token_file: Path | None,
+        **options: object,
+    ) -> object:
         return command(*args, target=choose_target(store, folder, server, token_file), **options)
 
     return with_target  # type: ignore[return-value]

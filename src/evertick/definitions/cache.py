@@ -162,11 +162,11 @@ def _make_error(reason: str, *rest: Any) -> DefinitionError:
     return DefinitionError(reason, **dict(zip(_ERROR_FIELDS[1:], rest, strict=True)))
 
 
-def _make_mapping(*parts: Any) -> dict[Any, Any]:
+def _make_mapping(*parts: object) -> dict[object, object]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-_MAKERS: Final[dict[str, Callable[..., Any]]] = {
+_MAKERS: Final[dict[str, Callable[..., object]]] = {
     **_CLASSES,
     "tuple": lambda *items: items,
     "list": lambda *items: list(items),
@@ -226,7 +226,7 @@ class _Decoder:
     """Makes the values of each line; those of earlier lines are referred to by number."""
 
     def __init__(self, root: str) -> None:
-        self._values: list[Any] = []
+        self._values: list[object] = []
         self._makers = {**_MAKERS, "rooted": root.__add__}
 
     def __call__(self, line: str) -> tuple[str, bytes, Parsed]:

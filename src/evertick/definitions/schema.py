@@ -65,7 +65,7 @@ def job_schema() -> dict[str, Any]:
 
 
 def _object(table: Table) -> dict[str, Any]:
-    shape: dict[str, Any] = {
+    shape: dict[str, object] = {
         "description": table.about,
         "type": "object",
         "properties": {name: _property(field) for name, field in table.fields.items()},
@@ -74,7 +74,7 @@ def _object(table: Table) -> dict[str, Any]:
     return {**shape, "required": list(table.needs)} if table.needs else shape
 
 
-def _property(field: Field) -> dict[str, Any]:
+def _property(field: Field) -> dict[str, object]:
     about = f"{field.about} Default: {field.default}." if field.default else field.about
     examples = {} if field.example is None else {"examples": [field.example]}
     return {"description": about, **field.schema, **examples}

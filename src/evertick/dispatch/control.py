@@ -18,7 +18,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from evertick.dispatch.feed import Feed
 from evertick.model.plain_json import parse_json
@@ -56,7 +56,7 @@ class Control:
     def __init__(
         self,
         path: Path,
-        status: Callable[[], Mapping[str, Any]],
+        status: Callable[[], Mapping[str, object]],
         feed: Feed,
         clients_max: int = CLIENTS_MAX,
         look: Callable[[], None] = lambda: None,
@@ -214,7 +214,7 @@ class Control:
                     return
 
     async def _stream(
-        self, asked: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, asked: Mapping[str, object], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         feed, news = self._feed, asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -258,7 +258,7 @@ async def _discard(reader: asyncio.StreamReader) -> None:
         pass
 
 
-def _question(line: bytes) -> Mapping[str, Any]:
+def _question(line: bytes) -> Mapping[str, object]:
     try:
         asked = parse_json(line)
     except ValueError:
@@ -266,7 +266,7 @@ def _question(line: bytes) -> Mapping[str, Any]:
     return asked if isinstance(asked, dict) else {}
 
 
-async def _send(writer: asyncio.StreamWriter, data: Mapping[str, Any]) -> None:
+async def _send(writer: asyncio.StreamWriter, data: Mapping[str, object]) -> None:
     await _write(writer, _line(data))
 
 
@@ -276,5 +276,5 @@ async def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
         await writer.drain()
 
 
-def _line(data: Mapping[str, Any]) -> bytes:
+def _line(data: Mapping[str, object]) -> bytes:
     return json.dumps(data, separators=(",", ":"), default=str).encode() + b"\n"

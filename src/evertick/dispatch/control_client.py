@@ -72,17 +72,17 @@ class ControlClient:
         return connection
 
 
-def _question(asked: Mapping[str, Any]) -> bytes:
+def _question(asked: Mapping[str, object]) -> bytes:
     return json.dumps({name: value for name, value in asked.items() if value is not None}).encode() + b"\n"
 
 
-def _status(line: bytes) -> Mapping[str, Any] | None:
+def _status(line: bytes) -> Mapping[str, object] | None:
     told = _told(line)
     found = told.get("status") if told is not None else None
     return found if isinstance(found, Mapping) else None
 
 
-def _told(line: bytes) -> Mapping[str, Any] | None:
+def _told(line: bytes) -> Mapping[str, object] | None:
     try:
         told = json.loads(line)
     except ValueError:

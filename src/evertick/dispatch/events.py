@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from evertick.dispatch.facts import Fact
 from evertick.loop.effects import Log
@@ -43,11 +43,11 @@ class Event:
         self.at = at
         self.kind = kind
         self.fact = fact
-        self._data: dict[str, Any] | None = None
+        self._data: dict[str, object] | None = None
         self._line: bytes | None = None
 
     @property
-    def data(self) -> Mapping[str, Any]:
+    def data(self) -> Mapping[str, object]:
         """Plain values, as JSON has them."""
         if self._data is None:
             head = {"event": self.number, "at": to_text(self.at), "kind": self.kind}
@@ -85,7 +85,7 @@ def kept(fact: Fact) -> Fact:
     return BucketsGained(fact.epochs, _NOTHING) if isinstance(fact, BucketsGained) else fact
 
 
-def _said(fact: Fact | int) -> Mapping[str, Any]:
+def _said(fact: Fact | int) -> Mapping[str, object]:
     match fact:
         case Entry() if fact.is_gap:
             assert fact.through is not None
@@ -117,12 +117,12 @@ def _said(fact: Fact | int) -> Mapping[str, Any]:
             return {}
 
 
-def _whose(fact: Entry | Change) -> dict[str, Any]:
+def _whose(fact: Entry | Change) -> dict[str, object]:
     key = fact.key
     return {"job": key.job_id, "run": key.run_id, "scheduled_for": to_text(key.scheduled_for)}
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: Change) -> dict[str, object]:
     steps = None
     if change.steps:
         steps = [{"name": step.name, "state": step.state} for step in read_steps(change.steps)]
@@ -145,13 +145,13 @@ def _text(instant: Instant | None) -> str | None:
     return None if instant is None else to_text(instant)
 
 
-def _known(**values: Any) -> dict[str, Any]:
+def _known(**values: object) -> dict[str, object]:
     return {
         name: str(value) if isinstance(value, str) else value for name, value in values.items() if value is not None
     }
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """What a log line holds, as JSON may hold it."""
     if value is None or isinstance(value, bool | int | float):
         return value
@@ -160,5 +160,5 @@ def _plain(value: object) -> Any:
     return str(value)
 
 
-def _ordered(values: Iterable[Any]) -> list[Any]:
+def _ordered(values: Iterable[object]) -> list[object]:
     return sorted(values) if isinstance(values, set | frozenset) else list(values)

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
 
 from evertick.dispatch.clock import Clock
 from evertick.errors import StoreError
@@ -65,7 +64,7 @@ class IntegrityCheck:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> dict[str, object]:
         """What the last check found, for the node's status; from any thread."""
         at = self._checked_at
         return {

@@ -32,7 +32,7 @@ class HasLanes(Protocol):
     def lanes(self) -> Mapping[str, Mapping[str, int]]: ...
 
 
-def histogram_data(histogram: Histogram) -> dict[str, Any]:
+def histogram_data(histogram: Histogram) -> dict[str, object]:
     """Seconds, as those who measure want them: counts up to each bound, their number and their sum."""
     return {
         "count": histogram.count,
@@ -76,7 +76,7 @@ class Status:
         """By how much planning lags: the loop hangs, or the ledger is slow."""
         return max(0, self._clock.now() - self._state.next_plan_at)
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> dict[str, object]:
         state, now = self._state, self._clock.now()
         numbers = state.statistics
         dispatcher, writer = self.dispatcher, self.writer
@@ -140,7 +140,7 @@ class Status:
             **{name: told() for name, told in self.extra.items()},
         }
 
-    def _members(self) -> dict[str, Any]:
+    def _members(self) -> dict[str, object]:
         """By the name that runs carry: `local@node`, or the executor's with its member's."""
         found: dict[str, Any] = {}
         for name, executor in self._executors.items():
@@ -154,7 +154,7 @@ class Status:
         return found
 
 
-def _member(executor: str, member: Member) -> dict[str, Any]:
+def _member(executor: str, member: Member) -> dict[str, object]:
     return {
         "kind": executor,
         "member": member.name,
@@ -173,11 +173,11 @@ def _member(executor: str, member: Member) -> dict[str, Any]:
     }
 
 
-def _keeper(keeper: KeeperHealth) -> dict[str, Any]:
+def _keeper(keeper: KeeperHealth) -> dict[str, object]:
     return {**keeper._asdict(), "is_silent": keeper.is_silent}
 
 
-def _jump(numbers: Statistics) -> dict[str, Any] | None:
+def _jump(numbers: Statistics) -> dict[str, object] | None:
     if numbers.last_jump is None:
         return None
     at, by_us = numbers.last_jump

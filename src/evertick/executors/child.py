@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from evertick.executors.context import RunContext
 from evertick.executors.function import clipped
@@ -44,7 +44,7 @@ class ChildResult(NamedTuple):
 class ChildProcess:
     def __init__(
         self,
-        call: Callable[..., Any],
+        call: Callable[..., object],
         context: RunContext,
         grace_seconds: float,
         output: Callable[[bytes], None] | None = None,
@@ -222,7 +222,7 @@ def _readable(pipes: list[int], seconds: float) -> list[int]:
     return [pipe for pipe, _ in poll.poll(math.ceil(seconds * 1_000))]
 
 
-def _location_of(call: Callable[..., Any]) -> dict[str, str | None]:
+def _location_of(call: Callable[..., object]) -> dict[str, str | None]:
     """Where another process finds the function: in a module, or in the main file."""
     module, name = call.__module__, call.__qualname__
     if module != "__main__":

@@ -60,12 +60,12 @@ def _find(request: dict[str, Any]) -> Callable[..., Any]:
         raise RuntimeError("the function was defined interactively; another process cannot find it")
     for part in request["name"].split("."):
         found = getattr(found, part)
-    call: Callable[..., Any] = found
+    call: Callable[..., object] = found
     return call
 
 
 class _Names:
-    def __init__(self, names: dict[str, Any]) -> None:
+    def __init__(self, names: dict[str, object]) -> None:
         self.__dict__.update(names)
 
 

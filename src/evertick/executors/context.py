@@ -113,7 +113,7 @@ class RunContext:
         if self._stop.is_set():
             raise StopRequested(f"Run {self.run_id} was asked to stop.")
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """Plain data, for another process."""
         return {
             "job_id": self.job_id,

@@ -49,7 +49,7 @@ class Function:
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(underlying(self.call))
 
-    def arguments(self, context: RunContext) -> dict[str, Any]:
+    def arguments(self, context: RunContext) -> dict[str, object]:
         """The keyword arguments: the context, and the given parameters that the function declares."""
         given = {
             param.name: _value(str(param.schema.get("type", "string")), context.params[param.name])
@@ -59,24 +59,24 @@ class Function:
         return given if self.context_name is None else {**given, self.context_name: context}
 
 
-def underlying(call: Callable[..., Any]) -> Callable[..., Any]:
+def underlying(call: Callable[..., object]) -> Callable[..., object]:
     """The function behind a callable: that of a `functools.partial`, or the `__call__` of an object."""
     while isinstance(call, functools.partial):
         call = call.func
     if hasattr(call, "__qualname__"):
         return call
-    method: Callable[..., Any] = type(call).__call__
+    method: Callable[..., object] = type(call).__call__
     return method
 
 
-def name_of(call: Callable[..., Any]) -> str:
+def name_of(call: Callable[..., object]) -> str:
     """The name of a callable: its own, that of the function behind a partial, or its class."""
     while isinstance(call, functools.partial):
         call = call.func
     return str(getattr(call, "__qualname__", None) or type(call).__qualname__)
 
 
-def describe(call: Callable[..., Any], isolation: str | None = None) -> Function:
+def describe(call: Callable[..., object], isolation: str | None = None) -> Function:
     """Read a function's signature; `DefinitionError` if it can never be called for a run."""
     if not callable(call):
         raise DefinitionError(f"{call!r} is not a function.", hint="Decorate a function.")
@@ -118,7 +118,7 @@ def describe(call: Callable[..., Any], isolation: str | None = None) -> Function
     return Function(call, chosen, context_name, tuple(params))
 
 
-def _signature(call: Callable[..., Any], name: str) -> inspect.Signature:
+def _signature(call: Callable[..., object], name: str) -> inspect.Signature:
     try:
         return inspect.signature(call)
     except (TypeError, ValueError):
@@ -147,7 +147,7 @@ def _isolation(written: str | None, is_async: bool, name: str) -> Isolation:
     return chosen
 
 
-def _hints(call: Callable[..., Any]) -> Mapping[str, Any]:
+def _hints(call: Callable[..., object]) -> Mapping[str, object]:
     try:
         return get_type_hints(call)
     except Exception:

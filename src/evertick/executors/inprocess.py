@@ -219,7 +219,7 @@ class InProcessExecutor:
             if timer is not None:
                 timer.cancel()
 
-    async def _run_in_own_loop(self, run: FunctionRun) -> Any:
+    async def _run_in_own_loop(self, run: FunctionRun) -> object:
         run.cancel = _canceller()
         if run.stop_state is not None:
             raise asyncio.CancelledError

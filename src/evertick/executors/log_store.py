@@ -43,7 +43,7 @@ class LogStore:
         return self
 
     @cached_property
-    def _filesystem(self) -> tuple[Any, str]:
+    def _filesystem(self) -> tuple[object, str]:
         """The fsspec file system and the root path. Loaded on first use: most processes never need it."""
         if find_spec("fsspec") is None:
             raise SettingsError("'logs.store' needs fsspec, which is not installed. Run: pip install 'evertick[logs]'")

@@ -7,7 +7,7 @@ type is a `ServerUnavailable` that names the place.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -36,11 +36,6 @@ def to_json(result: Result) -> bytes:
     shared = _kept_text(getattr(result, "_origin", result), _shared_fields_of)
     volatile = _encode({json_name(name): getattr(result, name) for name in names})
     return volatile[:-1] + b"," + shared[1:]
-
-
-def items_json(items: Iterable[Result]) -> bytes:
-    """Several results as one list: `{"items": [...]}`."""
-    return _encode({"items": tuple(items)})
 
 
 def refreshed(result: R, **volatile: object) -> R:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from heapq import merge
-from itertools import takewhile
 from typing import NamedTuple
 
 from evertick.model.bucket import bucket_of
@@ -15,9 +12,8 @@ from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import PLANNED, WAITING, SkipReason
 from evertick.model.policy import Missed
 from evertick.model.run import Change, Entry, RunKey
-from evertick.operations.jobs import watermark_of, zone_of
+from evertick.operations.jobs import watermark_of
 from evertick.planning.planner import JobView, Plan, plan
-from evertick.planning.schedules import compile_all, next_of
 from evertick.store import Store
 
 
@@ -87,33 +83,6 @@ def _fates(result: Plan) -> tuple[Fate, ...]:
         for one in told
     ]
     return tuple(sorted(found, key=lambda fate: fate.at))
-
-
-class Fire(NamedTuple):
-    at: Instant
-    job_id: str
-    zone: str
-    held: SkipReason | None = None
-    """Why it would not run as things are now."""
-    detail: str = ""
-
-
-def fires_until(
-    jobs: Mapping[str, Job], records: Mapping[str, JobRecord], now: Instant, end: Instant
-) -> Iterator[Fire]:
-    """Every occurrence of every job after now, up to `end`, in the order of time."""
-    each = [_fires_of(job, records.get(job.id), now) for job in jobs.values() if job.schedules]
-    return takewhile(lambda fire: fire.at <= end, merge(*each))
-
-
-def _fires_of(job: Job, record: JobRecord | None, now: Instant) -> Iterator[Fire]:
-    schedules = compile_all(job.schedules)
-    zone = zone_of(job, job.schedules)
-    held, detail = why_held(job, record)
-    at = next_of(schedules, now)
-    while at is not None:
-        yield Fire(at, job.id, zone, held, detail)
-        at = next_of(schedules, at)
 
 
 def why_held(job: Job | None, record: JobRecord | None) -> tuple[SkipReason | None, str]:

@@ -129,14 +129,6 @@ def find_run(store: Store, key: RunKey) -> LedgerRow | None:
     return next((row for row in rows if row.key == key), None)
 
 
-def require_run(store: Store, key: RunKey) -> LedgerRow:
-    row = find_run(store, key)
-    if row is None:
-        near = store.query(RunFilter(job_ids=[key.job_id]), limit=3).rows
-        raise NotFound(f"unknown run '{key.run_id}'.", tuple(row.key.run_id for row in near))
-    return row
-
-
 def lines_at(store: Store, job_id: str, at: Instant) -> Sequence[LedgerRow]:
     """Every line about one instant of a job: its occurrence, a gap around it, and what somebody asked for then."""
     return store.query(RunFilter(job_ids=[job_id], since=at, until=at + 1), limit=1_000).rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
 from evertick.definitions.nodes import ListNode, MapNode, Node, plain_data
@@ -86,7 +86,7 @@ class _CronJob:
     def __init__(self, manifest: MapNode) -> None:
         self._manifest = manifest
         self._notes: list[Note] = []
-        self._fields: dict[str, Any] = {}
+        self._fields: dict[str, object] = {}
 
     def draft(self) -> Draft:
         metadata, spec = _map(self._manifest, "metadata"), _map(self._manifest, "spec")
@@ -140,7 +140,7 @@ class _CronJob:
             self._fields["retryPolicy"] = {"maxRetries": limit, **waits}
         self._note_rest(spec, {"activeDeadlineSeconds", "backoffLimit", "template"})
 
-    def _read_pod(self, pod: MapNode, namespace: str) -> dict[str, Any]:
+    def _read_pod(self, pod: MapNode, namespace: str) -> dict[str, object]:
         containers = _value(pod, "containers")
         items = containers.items if isinstance(containers, ListNode) else ()
         maps = [item for item in items if isinstance(item, MapNode)]
@@ -161,10 +161,10 @@ class _CronJob:
             spec["containers"] = [{"name": "main", **rest}, *others]
         return {**found, "podSpec": spec} if spec else found
 
-    def _read_container(self, container: MapNode) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _read_container(self, container: MapNode) -> tuple[dict[str, object], dict[str, object]]:
         """The fields of `kubernetes`, and what else the container says, which goes into `podSpec`."""
         rest = {key.text: plain_data(value) for key, value in container.entries if key.text != "name"}
-        found: dict[str, Any] = {"image": rest.pop("image", "")}
+        found: dict[str, object] = {"image": rest.pop("image", "")}
         command, arguments = rest.pop("command", None), rest.pop("args", None)
         if isinstance(command, list):
             found["command"] = [str(word) for word in (*command, *(arguments if isinstance(arguments, list) else ()))]
@@ -179,7 +179,7 @@ class _CronJob:
             found["resources"] = rest.pop("resources")
         return found, rest
 
-    def _note_rest(self, node: MapNode, known: Mapping[str, Any] | frozenset[str] | set[str]) -> None:
+    def _note_rest(self, node: MapNode, known: Mapping[str, object] | frozenset[str] | set[str]) -> None:
         for key, _value_node in node.entries:
             if key.text not in known:
                 self._note(key, f"'{key.text}': {_HINTS.get(key.text, 'it has no counterpart here.')}")
@@ -188,11 +188,11 @@ class _CronJob:
         self._notes.append(Note(node.line, text))
 
 
-def _read_env(entries: object) -> tuple[dict[str, str], dict[str, str], list[Any]]:
+def _read_env(entries: object) -> tuple[dict[str, str], dict[str, str], list[object]]:
     """Plain values, keys of Secrets, and the rest as the manifest has it."""
     env: dict[str, str] = {}
     secrets: dict[str, str] = {}
-    other: list[Any] = []
+    other: list[object] = []
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, dict):
             continue

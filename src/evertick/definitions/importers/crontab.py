@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any, Final
+from typing import Final
 
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
 from evertick.model.variable_text import escape_references
@@ -95,7 +95,7 @@ def _read_entry(
     if stdin is not None:
         own.append(Note(number, "'%' ends a command in a crontab; what follows is piped into it here."))
         command = f"printf '%s\\n' {shlex.quote(stdin)} | ( {command} )"
-    fields: dict[str, Any] = {"description": comment} if comment else {}
+    fields: dict[str, object] = {"description": comment} if comment else {}
     if zone:
         fields["timezone"] = zone
     fields["schedule"] = schedule

@@ -79,10 +79,10 @@ class _Workflow:
         self.notes: list[Note] = []
         self.name = ""
         self._fields: dict[str, Any] = {}
-        self._steps: list[dict[str, Any]] = []
+        self._steps: list[dict[str, object]] = []
         self._entries = {camel(key.text): (key, value) for key, value in root.entries}
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, object]:
         readers: dict[str, Callable[[Node], None]] = {
             "name": self._name,
             "schedule": self._schedule,
@@ -133,8 +133,8 @@ class _Workflow:
         else:
             self._set("schedule", self._times(node))
 
-    def _times(self, node: Node) -> list[Any]:
-        found: list[Any] = []
+    def _times(self, node: Node) -> list[object]:
+        found: list[object] = []
         for item in node.items if isinstance(node, ListNode) else (node,):
             if not isinstance(item, MapNode):
                 text = str(plain_data(item))
@@ -151,7 +151,7 @@ class _Workflow:
 
     def _params(self, node: Node) -> None:
         """A text of words, a list, or a map; what has no name cannot become a variable."""
-        params: dict[str, Any] = {}
+        params: dict[str, object] = {}
         items = node.items if isinstance(node, ListNode) else (node,)
         for item in items:
             if isinstance(item, MapNode):
@@ -202,7 +202,7 @@ class _Workflow:
     def _handlers(self, node: Node) -> None:
         if not isinstance(node, MapNode):
             return
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for key, value in node.entries:
             name = _HANDLERS.get(key.text)
             step = DaguStep(value, self.note).read() if name and isinstance(value, MapNode) else None

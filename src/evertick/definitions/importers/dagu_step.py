@@ -22,9 +22,9 @@ class DaguStep:
         self._node, self._tell = node, tell
         self._entries = {camel(key.text): (key, value) for key, value in node.entries}
 
-    def read(self, name: str = "") -> dict[str, Any]:
+    def read(self, name: str = "") -> dict[str, object]:
         taken = self._take("name") or self._take("id") or name
-        step: dict[str, Any] = {"name": str(taken)}
+        step: dict[str, object] = {"name": str(taken)}
         self._take("id")
         step |= self._kind()
         for theirs, ours in (("dir", "workingDir"), ("workingDir", "workingDir"), ("depends", "depends")):
@@ -58,7 +58,7 @@ class DaguStep:
         found = self._entries.pop(name, None)
         return plain_data(found[1]) if found else None
 
-    def _kind(self) -> dict[str, Any]:
+    def _kind(self) -> dict[str, object]:
         executor, config = self._executor()
         command, script, shell = self._take("command"), self._take("script"), self._take("shell")
         child = self._take("call") or self._take("run")
@@ -91,19 +91,19 @@ class DaguStep:
             return {"script": command if isinstance(command, str) else " ".join(command), "shell": shell}
         return {"command": command} if command else {}
 
-    def _executor(self) -> tuple[str, dict[str, Any]]:
+    def _executor(self) -> tuple[str, dict[str, object]]:
         written = self._take("executor") or self._take("type") or ""
         config = self._take("config") or self._take("with") or {}
         if isinstance(written, dict):
             written, config = written.get("type", ""), written.get("config")
         return str(written), config if isinstance(config, dict) else {}
 
-    def _http(self, command: str, config: dict[str, Any]) -> dict[str, Any]:
+    def _http(self, command: str, config: dict[str, object]) -> dict[str, object]:
         found = _HTTP.fullmatch(command)
         if found is None:
             self._tell(self._node, f"the call '{command[:60]}'.")
             return {}
-        call: dict[str, Any] = {"url": found[2], "method": found[1]}
+        call: dict[str, object] = {"url": found[2], "method": found[1]}
         for name in ("headers", "body"):
             if config.get(name):
                 call[name] = config[name]
@@ -112,7 +112,7 @@ class DaguStep:
         return {"http": call}
 
 
-def env_of(node: Node, tell: Tell) -> dict[str, Any]:
+def env_of(node: Node, tell: Tell) -> dict[str, object]:
     """A map, a list of small maps, or a list of `NAME=value`."""
     found: dict[str, Any] = {}
     for item in node.items if isinstance(node, ListNode) else (node,):
@@ -131,9 +131,9 @@ def env_of(node: Node, tell: Tell) -> dict[str, Any]:
     return found
 
 
-def plain_retry(node: Node, tell: Tell) -> dict[str, Any]:
+def plain_retry(node: Node, tell: Tell) -> dict[str, object]:
     data = _data(node)
-    retry: dict[str, Any] = {}
+    retry: dict[str, object] = {}
     limit, interval = data.pop("limit", None), data.pop("intervalSec", None)
     backoff, longest = data.pop("backoff", None), data.pop("maxIntervalSec", None)
     if isinstance(limit, int):
@@ -172,12 +172,12 @@ def _command(text: str) -> str:
     return text.strip("`") if text.startswith("`") else text
 
 
-def _repeat(node: Node, tell: Tell) -> dict[str, Any]:
+def _repeat(node: Node, tell: Tell) -> dict[str, object]:
     data = _data(node)
     if data.get("repeat") in (None, False):
         return {}
     interval = data.get("intervalSec")
-    repeat: dict[str, Any] = {"interval": f"{interval}s" if isinstance(interval, int) and interval > 0 else "1s"}
+    repeat: dict[str, object] = {"interval": f"{interval}s" if isinstance(interval, int) and interval > 0 else "1s"}
     if isinstance(data.get("limit"), int):
         repeat["limit"] = data["limit"]
     if data.get("repeat") == "while":
@@ -187,14 +187,14 @@ def _repeat(node: Node, tell: Tell) -> dict[str, Any]:
     return repeat
 
 
-def _continue_on(node: Node, tell: Tell) -> dict[str, Any]:
+def _continue_on(node: Node, tell: Tell) -> dict[str, object]:
     data = plain_data(node)
     if not isinstance(data, dict):
         words = data if isinstance(data, list) else [data]
         names = {"failed": "failure", "failure": "failure", "skipped": "skipped"}
         return {names[str(word)]: True for word in words if str(word) in names}
     data = _data(node)
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for theirs, ours in (("failure", "failure"), ("failed", "failure"), ("skipped", "skipped")):
         if data.pop(theirs, None):
             found[ours] = True
@@ -212,7 +212,7 @@ def _named(text: str) -> list[tuple[str, str]]:
     return [(name, value) for name, found, value in (word.partition("=") for word in text.split()) if found]
 
 
-def _data(node: Node) -> dict[str, Any]:
+def _data(node: Node) -> dict[str, object]:
     if not isinstance(node, MapNode):
         return {}
     return {camel(key.text): plain_data(value) for key, value in node.entries}

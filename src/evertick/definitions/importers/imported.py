@@ -104,7 +104,7 @@ def write(imported: Imported, folder: Path, *, is_forced: bool = False) -> None:
         temporary.replace(folder / file.name)
 
 
-def render(fields: Mapping[str, Any]) -> str:
+def render(fields: Mapping[str, object]) -> str:
     """The fields as YAML that a person would write."""
     return yaml.dump(
         dict(fields), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000, default_flow_style=False
@@ -123,7 +123,7 @@ def _one_line(text: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, _data: Any) -> bool:
+    def ignore_aliases(self, _data: object) -> bool:
         return True
 
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
 from evertick.definitions.importers.on_calendar import from_on_calendar
@@ -146,7 +146,7 @@ def _read_timer(name: str, timer: _Unit, units: Mapping[str, _Unit], notes: list
         notes += own
         notes.append(Note(None, f"'{stem}' is not converted: it has no time that can be converted.", timer.file))
         return
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     description = timer.last("Description") or service.last("Description")
     if description:
         fields["description"] = description
@@ -186,8 +186,8 @@ def _read_schedules(timer: _Unit, notes: list[Note]) -> list[dict[str, str]]:
     return found
 
 
-def _read_service(service: _Unit, notes: list[Note]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _read_service(service: _Unit, notes: list[Note]) -> dict[str, object]:
+    fields: dict[str, object] = {}
     env = {
         name: value
         for text, _place in service.all("Environment")
@@ -212,7 +212,7 @@ def _read_service(service: _Unit, notes: list[Note]) -> dict[str, Any]:
     return {**fields, "steps": steps}
 
 
-def _read_steps(service: _Unit, env: Mapping[str, str], notes: list[Note]) -> Iterator[dict[str, Any]]:
+def _read_steps(service: _Unit, env: Mapping[str, str], notes: list[Note]) -> Iterator[dict[str, object]]:
     """Each command behind the one before it, as systemd runs them."""
     before: str | None = None
     for key in _STEP_KEYS:
@@ -225,7 +225,7 @@ def _read_steps(service: _Unit, env: Mapping[str, str], notes: list[Note]) -> It
                 notes.append(_note(place, f"'{mark}' before the command has no counterpart."))
             words = [_expanded(word, env, place, notes) for word in _words(text[len(marks) :])]
             name = base if len(commands) == 1 else f"{base}-{number}"
-            step: dict[str, Any] = {"name": name, "command": words}
+            step: dict[str, object] = {"name": name, "command": words}
             if before:
                 step["depends"] = before
             if "-" in marks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import Any, Final
+from typing import Final
 
 from evertick.definitions.catalogue.words import BLOCK_STRATEGY_ALIASES, STRATEGY_ALIASES
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish, unique
@@ -50,7 +50,7 @@ def read_xxl_job(text: str, source: str, *, timezone: str | None = None) -> Impo
     return finish(_chained(unique(drafts), ids, children), notes, source, timezone)
 
 
-def _records(root: object) -> list[Any] | None:
+def _records(root: object) -> list[object] | None:
     """The list itself, or the list inside of an answer of the administration."""
     if isinstance(root, list):
         return root
@@ -61,7 +61,7 @@ def _records(root: object) -> list[Any] | None:
     return None
 
 
-def _lines(text: str, records: list[Any]) -> list[int]:
+def _lines(text: str, records: list[object]) -> list[int]:
     """On which line each record begins: the list is read once more, record by record."""
     decoder = json.JSONDecoder()
     for opened in re.finditer(r"\[", text):
@@ -84,9 +84,9 @@ def _lines(text: str, records: list[Any]) -> list[int]:
     return [1] * len(records)
 
 
-def _read_record(data: dict[str, Any], line: int) -> Draft:
+def _read_record(data: dict[str, object], line: int) -> Draft:
     notes: list[Note] = []
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     about = str(data.get("jobDesc") or "").strip()
     if about:
         fields["description"] = about
@@ -120,7 +120,7 @@ def _read_record(data: dict[str, Any], line: int) -> Draft:
     return Draft(about or f"xxl-job-{identity if identity is not None else line}", fields, line, tuple(notes))
 
 
-def _schedule(data: dict[str, Any], fields: dict[str, Any], notes: list[Note], line: int) -> None:
+def _schedule(data: dict[str, object], fields: dict[str, object], notes: list[Note], line: int) -> None:
     kind = str(data.get("scheduleType") or ("CRON" if data.get("jobCron") else "NONE"))
     conf = str(data.get("scheduleConf") or data.get("jobCron") or "").strip()
     if kind == "CRON":
@@ -139,7 +139,7 @@ def _schedule(data: dict[str, Any], fields: dict[str, Any], notes: list[Note], l
         notes.append(Note(line, f"its schedule '{kind} {conf}'."))
 
 
-def _work(data: dict[str, Any], fields: dict[str, Any], notes: list[Note], line: int) -> None:
+def _work(data: dict[str, object], fields: dict[str, object], notes: list[Note], line: int) -> None:
     kind, param = str(data.get("glueType") or "BEAN"), str(data.get("executorParam") or "")
     if param:
         fields["env"] = {"XXL_JOB_PARAM": escape_references(param)}

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.dispatch.notify.config import NotifySettings, SmtpServer, Tls
 from evertick.dispatch.notify.egress import EgressGuard, Refused, connect, masked
@@ -83,7 +83,7 @@ def receiver_of(channel: Channel) -> str:
             return f"mail to {', '.join(to)}"
 
 
-def payload_of(message: Message) -> dict[str, Any]:
+def payload_of(message: Message) -> dict[str, object]:
     return {
         "id": delivery_id(message),
         "event": str(message.event),
@@ -228,7 +228,7 @@ def _mail(message: Message, to: tuple[str, ...], settings: NotifySettings) -> Ou
     return Outcome(True, f"{server.host} accepted it")
 
 
-def _send(mail: EmailMessage, to: tuple[str, ...], server: SmtpServer, timeout: float) -> dict[str, Any]:
+def _send(mail: EmailMessage, to: tuple[str, ...], server: SmtpServer, timeout: float) -> dict[str, object]:
     context = ssl.create_default_context()
     if server.tls is Tls.IMPLICIT:
         session: smtplib.SMTP = smtplib.SMTP_SSL(server.host, server.port, timeout=timeout, context=context)

@@ -160,7 +160,7 @@ class Assignments:
         self.membership.disconnected()
         self._report_members(now)
 
-    def heartbeat(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float = 0.0) -> None:
+    def heartbeat(self, plain: Mapping[str, object], address: str, now: float, instant: int, age: float = 0.0) -> None:
         self._take_heartbeat(plain, address, now, instant, age)
         self._report_members(now)
 
@@ -179,7 +179,7 @@ class Assignments:
             self._take_heartbeat(one["card"], one["address"], now, instant, one["age"])
         self._report_members(now)
 
-    def _take_heartbeat(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float) -> None:
+    def _take_heartbeat(self, plain: Mapping[str, object], address: str, now: float, instant: int, age: float) -> None:
         try:
             heartbeat = validation.heartbeat_of(plain)
         except ValueError as error:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from evertick.executors.fleet.bundles import PACKED_MAX, BundleError, unpack
 from evertick.executors.protocol import Message
@@ -41,7 +41,7 @@ class BundleFolder:
     def has(self, digest: str) -> bool:
         return (self._folder / digest).is_dir()
 
-    def begin(self, digest: Any, size: Any, wanted: Collection[str] = ()) -> None:
+    def begin(self, digest: object, size: object, wanted: Collection[str] = ()) -> None:
         """Expect a bundle of that size; `BundleError` for an invalid digest or size.
 
         Drops the parts of bundles that are not in `wanted`.

@@ -28,7 +28,9 @@ BUFFER = 1024 * 1024
 class Control:
     """The stream. `read` returns the next messages, and raises `ExecutorUnavailable` when the stream has ended."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: list[dict[str, object]]
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._first = first
@@ -60,7 +62,7 @@ class Control:
             raise
         return cls(reader, writer, first)
 
-    async def read(self) -> list[dict[str, Any]]:
+    async def read(self) -> list[dict[str, object]]:
         if self._first:
             first, self._first = self._first, []
             return first
@@ -82,7 +84,7 @@ class Control:
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
-        size, portion = 0, list[dict[str, Any]]()
+        size, portion = 0, list[dict[str, object]]()
         for message in waiting:
             # A batch has the same size limit as a message.
             if portion and size + len(message["lines"]) > frames.MESSAGE_MAX // 2:
@@ -172,7 +174,7 @@ async def _read_message(reader: asyncio.StreamReader) -> Any:
     return frames.decode(await reader.readexactly(size))
 
 
-async def _read(reader: asyncio.StreamReader) -> list[dict[str, Any]]:
+async def _read(reader: asyncio.StreamReader) -> list[dict[str, object]]:
     try:
         messages = await _read_message(reader)
     except (OSError, EOFError, frames.FrameError) as error:

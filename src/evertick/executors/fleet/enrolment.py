@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from evertick.errors import Conflict, EvertickError, ExecutorUnavailable, SettingsError
@@ -136,7 +136,7 @@ class EnrolmentServer:
         context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
-    def _answer(self, asked: Any, peer: Peer | None, address: str) -> dict[str, str]:
+    def _answer(self, asked: object, peer: Peer | None, address: str) -> dict[str, str]:
         try:
             match asked:
                 case {"ask": "authority"}:

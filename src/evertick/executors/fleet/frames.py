@@ -17,7 +17,7 @@ MESSAGE_MAX: Final = 64 * 1024 * 1024
 HEAD_SIZE: Final = 8
 _HEAD: Final = struct.Struct("=Q")
 _PRELUDE: Final = struct.Struct("=QQ")
-HANDSHAKE: Final[dict[str, Any]] = {
+HANDSHAKE: Final[dict[str, object]] = {
     "compression": None,
     "python": list(sys.version_info[:3]),
     # Dask requires a number; nothing is ever pickled.
@@ -29,7 +29,7 @@ class FrameError(ValueError):
     """Not a plain message."""
 
 
-def encode(message: Any) -> bytes:
+def encode(message: object) -> bytes:
     """The bytes of a message, prefixed by their size."""
     body: bytes = msgpack.packb(message, use_bin_type=True)
     return _HEAD.pack(_PRELUDE.size + len(body)) + _PRELUDE.pack(1, len(body)) + body
@@ -57,5 +57,5 @@ def decode(data: bytes) -> Any:
         raise FrameError(f"a message that cannot be read ({type(error).__name__})") from error
 
 
-def _refuse(code: int, _: bytes) -> Any:
+def _refuse(code: int, _: bytes) -> object:
     raise FrameError(f"a value of the unknown kind {code}")

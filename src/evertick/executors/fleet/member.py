@@ -13,7 +13,6 @@ import secrets
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 from distributed import Worker
@@ -376,7 +375,7 @@ class MemberPlugin(WorkerPlugin):
         if lines:
             self._send({"op": messages.SAY, "lines": lines})
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, object]) -> None:
         try:
             self._worker.batched_stream.send(message)
         except Exception as error:  # the stream is closed; Dask ends this worker then

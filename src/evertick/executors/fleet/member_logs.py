@@ -96,7 +96,9 @@ class MemberLogs:
     def _not_understood(self, member: str, error: Exception) -> MemberUnavailable:
         return MemberUnavailable(member, MemberUnavailableReason.NOT_UNDERSTOOD, detail=str(error))
 
-    def _ask(self, member: str, verb: str, attempt: tuple[Any, ...], rest: tuple[Any, ...], answer: str) -> Message:
+    def _ask(
+        self, member: str, verb: str, attempt: tuple[object, ...], rest: tuple[object, ...], answer: str
+    ) -> Message:
         for away in (self._away.get(member), self._away.get(_FLEET)):
             if away is not None and time.monotonic() - away[0] < AWAY_SECONDS:
                 raise away[1] if away[1].member == member else away[1].of(member)
@@ -116,7 +118,7 @@ class MemberLogs:
             raise self._not_understood(member, ValueError("an answer to another question"))
         return words[1:]
 
-    async def _asked(self, member: str, verb: str, attempt: tuple[Any, ...], rest: tuple[Any, ...]) -> Message:
+    async def _asked(self, member: str, verb: str, attempt: tuple[object, ...], rest: tuple[object, ...]) -> Message:
         asker = secrets.token_hex(16)  # only the member that is asked learns it
         control, card, seen_at = None, None, None
         try:

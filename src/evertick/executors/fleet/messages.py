@@ -7,7 +7,7 @@ Everything goes over the streams between Dask's scheduler and its workers, and o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.executors.protocol import Message
 from evertick.model.member import Closed, Labels, Member
@@ -74,12 +74,12 @@ class Heartbeat(NamedTuple):
     answers_logs: bool = False
     """Whether it answers questions about logs; older versions do not."""
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         plain = {**self._asdict(), "labels": dict(self.labels)}
         return {**plain, "offers": dict(self.offers), "used": dict(self.used)}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Heartbeat:
+    def from_plain(cls, plain: Mapping[str, object]) -> Heartbeat:
         fields = {**cls._field_defaults, **plain}
         fields = {name: fields[name] for name in cls._fields}
         labels = tuple(sorted((str(name), str(value)) for name, value in fields.pop("labels").items()))

@@ -46,7 +46,7 @@ class Relay(SchedulerPlugin):
         self._seen: dict[str, float] = {}
         self._addresses: dict[str, str] = {}
         """Addresses by the member's name."""
-        self._gone: dict[str, tuple[dict[str, Any], str, float]] = {}
+        self._gone: dict[str, tuple[dict[str, object], str, float]] = {}
         """Disconnected members by name: last heartbeat, address, and when it was seen."""
 
     async def start(self, scheduler: Scheduler) -> None:
@@ -63,7 +63,7 @@ class Relay(SchedulerPlugin):
 
     # Members
 
-    def _shown(self, card: dict[str, Any], worker: str) -> None:
+    def _shown(self, card: dict[str, object], worker: str) -> None:
         try:
             # Only the known fields are passed on.
             card = heartbeat_of(card).to_plain()
@@ -100,7 +100,7 @@ class Relay(SchedulerPlugin):
             with contextlib.suppress(CommClosedError):
                 out.send({"member": card["name"], "lines": lines})
 
-    def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:  # noqa: ARG002 - as Dask calls it
+    def remove_worker(self, scheduler: Scheduler, worker: str, **_: object) -> None:  # noqa: ARG002 - as Dask calls it
         card = self._cards.pop(worker, None)
         seen = self._seen.pop(worker, 0.0)
         if card is not None and self._addresses.get(card["name"]) == worker:
@@ -114,7 +114,7 @@ class Relay(SchedulerPlugin):
 
     # Schedulers
 
-    async def _control(self, comm: Comm, protocol: int = 0, asker: str = "", **_: Any) -> Status:
+    async def _control(self, comm: Comm, protocol: int = 0, asker: str = "", **_: object) -> Status:
         """A scheduler, or a connection with one question; its stream lasts until one side closes it."""
         peer = getattr(comm, "peer", None)
         if peer is not None and peer.role is not Role.SCHEDULER:
@@ -169,7 +169,7 @@ class Relay(SchedulerPlugin):
         if address is not None and address in self._scheduler.stream_comms:
             self._scheduler.worker_send(address, {"op": messages.HEAR, "lines": lines})
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _tell(self, message: dict[str, object]) -> None:
         for out in tuple(self._controls):
             try:
                 out.send(message)

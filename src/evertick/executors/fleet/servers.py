@@ -23,7 +23,7 @@ from evertick.executors.fleet.registry import MemberRegistry, Revocations
 
 log = logging.getLogger("evertick.fleet")
 
-METRICS: dict[str, Any] = {
+METRICS: dict[str, object] = {
     "bandwidth": {"total": 100_000_000, "workers": {}, "types": {}},
     "digests_total_since_heartbeat": {},
     "memory": 0,
@@ -47,15 +47,15 @@ class Refusal(StrEnum):
 class _ClosedServer:
     """What hub and member have in common."""
 
-    stream_handlers: dict[str, Callable[..., Any]]
+    stream_handlers: dict[str, Callable[..., object]]
     http_port = 0
 
-    def start_http_server(self, routes: Any, *_: Any, **__: Any) -> None:
+    def start_http_server(self, routes: object, *_: object, **__: object) -> None:
         """Only if requested, and on the loopback address. Dask opens one regardless of its settings."""
         if self.http_port:
             super().start_http_server(routes, f"127.0.0.1:{self.http_port}")  # type: ignore[misc]
 
-    async def handle_stream(self, comm: Comm, extra: dict[str, Any] | None = None) -> None:
+    async def handle_stream(self, comm: Comm, extra: dict[str, object] | None = None) -> None:
         """As Dask's own, but the sender is the peer that opened the stream, and unknown operations are ignored."""
         try:
             while True:
@@ -91,10 +91,10 @@ class Hub(_ClosedServer, Scheduler):
         comm: Comm,
         address: str,
         name: str,
-        extra: Any = None,
+        extra: object = None,
         server_id: str = "",
         stimulus_id: str = "",
-        **_: Any,
+        **_: object,
     ) -> None:
         refusal: Refusal | None
         peer = peer_behind(comm)
@@ -128,7 +128,7 @@ class Hub(_ClosedServer, Scheduler):
             stimulus_id=str(stimulus_id),
         )
 
-    def _beat(self, comm: Comm, address: str, **_: Any) -> dict[str, Any]:
+    def _beat(self, comm: Comm, address: str, **_: object) -> dict[str, object]:
         peer, worker = peer_behind(comm), self.workers.get(str(address))
         if peer is not None and (worker is None or worker.name != peer.name):
             return {"status": "missing"}
@@ -153,7 +153,7 @@ class MemberWorker(_ClosedServer, Worker):
         self.handlers = {}
         self.stream_handlers = {"close": self.stream_handlers["close"]}
 
-    async def get_startup_information(self) -> dict[str, Any]:
+    async def get_startup_information(self) -> dict[str, object]:
         return {MEMBER_ID: self._member_id}
 
     async def plugin_add(self, plugin: Any, name: str | None = None, catch_errors: bool = True) -> Any:

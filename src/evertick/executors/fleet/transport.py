@@ -116,7 +116,7 @@ class _PlainTCPListener(TCPListener):
 class _PlainTLSConnector(TLSConnector):
     comm_class = PlainTLS
 
-    async def connect(self, address: str, deserialize: bool = True, **known: Any) -> PlainTLS:
+    async def connect(self, address: str, deserialize: bool = True, **known: object) -> PlainTLS:
         comm: PlainTLS = await super().connect(address, deserialize, **known)
         if refusal := _rules.refusal(comm.peer, _rules.called):
             comm.abort()
@@ -127,7 +127,7 @@ class _PlainTLSConnector(TLSConnector):
 class _PlainTLSListener(TLSListener):
     comm_class = PlainTLS
 
-    def __init__(self, *arguments: Any, **known: Any) -> None:
+    def __init__(self, *arguments: object, **known: object) -> None:
         super().__init__(*arguments, **known)
         self._silent: SilentConnections[IOStream] = SilentConnections(IOStream.close)
 

@@ -7,7 +7,7 @@ by the store, which could then write nothing more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from evertick.executor import AttemptId
 from evertick.executors import protocol
@@ -52,15 +52,15 @@ def finished_of(words: Message) -> protocol.Finished:
     return said
 
 
-def instant_of(at: Any) -> int:
+def instant_of(at: object) -> int:
     return _number(at, 0, INSTANT_MAX)
 
 
-def offset_of(offset: Any) -> int:
+def offset_of(offset: object) -> int:
     return _number(offset, 0, NUMBER_MAX)
 
 
-def steps_of(text: Any) -> str:
+def steps_of(text: object) -> str:
     return text_of(text, STEPS_MAX)
 
 
@@ -72,7 +72,7 @@ def sub_run_wanted_of(words: Message) -> tuple[str, int, str, str, bool]:
     return text_of(step), _number(number, 1, NUMBER_MAX), text_of(job_id), params_of(params), waits
 
 
-def params_of(text: Any) -> str:
+def params_of(text: object) -> str:
     """Names and plain values as JSON, or empty."""
     found = parse_json(text_of(text, STEPS_MAX)) if text else {}
     if not isinstance(found, dict) or any(isinstance(value, dict | list) for value in found.values()):
@@ -85,7 +85,7 @@ def sub_run_unwanted_of(words: Message) -> tuple[str, int, str]:
     return text_of(step), _number(number, 1, NUMBER_MAX), text_of(job_id)
 
 
-def text_of(text: Any, longest: int = WORDS_MAX) -> str:
+def text_of(text: object, longest: int = WORDS_MAX) -> str:
     # A store keeps UTF-8 only.
     if not isinstance(text, str) or len(text) > longest or "\0" in text:
         raise ValueError("not a text, or too long")
@@ -93,7 +93,7 @@ def text_of(text: Any, longest: int = WORDS_MAX) -> str:
     return text
 
 
-def heartbeat_of(plain: Mapping[str, Any]) -> Heartbeat:
+def heartbeat_of(plain: Mapping[str, object]) -> Heartbeat:
     """A member's heartbeat; `ValueError` if it is invalid."""
     try:
         card = Heartbeat.from_plain(plain)
@@ -120,7 +120,7 @@ def heartbeat_of(plain: Mapping[str, Any]) -> Heartbeat:
     return card
 
 
-def _number(value: Any, least: int, most: int) -> int:
+def _number(value: object, least: int, most: int) -> int:
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"not a number from {least} to {most}")
     return value
