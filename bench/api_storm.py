@@ -19,7 +19,7 @@ from typing import Any
 from bench.bench_storm import Shots, verified
 from bench.instant_executor import InstantExecutor
 from evertick.cli.web import add_web
-from evertick.executor import Attempt, Executor, Member
+from evertick.executor import Attempt, Capabilities, Executor, Member
 from evertick.model.instant import SECOND
 from evertick.model.report import Report
 from evertick.model.run import RunKey
@@ -55,6 +55,10 @@ class Shooting:
     def __init__(self, real: Executor, shots: Shots) -> None:
         self.name = real.name
         self._real, self._shots, self._instant = real, shots, InstantExecutor()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._real.capabilities
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._real.open(report)

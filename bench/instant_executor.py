@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from evertick.executor import Attempt, Member
+from evertick.executor import Attempt, Capabilities, Member
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import Report, RunFinished, RunStarted, RunUnknown
 from evertick.model.run import RunKey
@@ -18,6 +18,10 @@ class InstantExecutor:
         self.name = name
         self.launched = 0
         self._report: Callable[[Report], None] = _nowhere
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report

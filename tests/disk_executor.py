@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evertick.dispatch.clock import Clock, SystemClock
-from evertick.executor import Attempt, Member
+from evertick.executor import Attempt, Capabilities, Member
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED, RunState
 from evertick.model.report import Report, RunFinished, RunLost, RunStarted, RunUnknown
@@ -87,6 +87,10 @@ class DiskExecutor:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._attempts: dict[tuple[str, int], _Known] = {}
         self._recall(path)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report

@@ -7,8 +7,9 @@ never starts anything twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -21,8 +22,10 @@ from evertick.model.subrun import SubRunEnd
 __all__ = [
     "Attempt",
     "AttemptId",
+    "Capabilities",
     "Executor",
     "HasKeepers",
+    "HasLanes",
     "HearsOfSubRuns",
     "KeeperHealth",
     "LeasedExecutor",
@@ -73,7 +76,6 @@ class Attempt(Protocol):
         ...
 
 
-@runtime_checkable
 class HearsOfSubRuns(Protocol):
     """An executor whose steps may request runs of other jobs, and which is told how they ended."""
 
@@ -82,32 +84,7 @@ class HearsOfSubRuns(Protocol):
         ...
 
 
-class Executor(Protocol):
-    name: str
-
-    def open(self, report: Callable[[Report], None]) -> None:
-        """Start; `report` may be called from any thread until `close` returns."""
-        ...
-
-    def launch(self, attempt: Attempt) -> None:
-        """Start an attempt; it is answered by a report, at least by a refusal."""
-        ...
-
-    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
-        """End an attempt: SIGTERM, then SIGKILL. An unknown one is no error."""
-        ...
-
-    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
-        """Report the state of each: started, finished, lost, or unknown (`RunUnknown`)."""
-        ...
-
-    def members(self) -> Sequence[Member]: ...
-
-    def close(self) -> None: ...
-
-
-@runtime_checkable
-class PlacedExecutor(Executor, Protocol):
+class PlacedExecutor(Protocol):
     """An executor with many members, which needs the placement of an attempt to ask about it."""
 
     def reconcile_placed(self, runs: Sequence[AttemptQuestion]) -> None:
@@ -130,15 +107,19 @@ class KeeperHealth(NamedTuple):
         return self.silent_seconds >= SILENT_SECONDS
 
 
-@runtime_checkable
+class HasLanes(Protocol):
+    """An executor whose launches take lanes."""
+
+    def lanes(self) -> Mapping[str, Mapping[str, int]]: ...
+
+
 class HasKeepers(Protocol):
     """An executor whose attempts run in keeper processes, which may hang."""
 
     def keepers(self) -> Sequence[KeeperHealth]: ...
 
 
-@runtime_checkable
-class LeasedExecutor(Executor, Protocol):
+class LeasedExecutor(Protocol):
     """An executor whose attempts outlive this process, on a ledger that nodes share.
 
     It ends them before the lease is over, because other nodes may start them again from then on.
@@ -160,3 +141,41 @@ class LeasedExecutor(Executor, Protocol):
     def is_idle(self) -> bool:
         """Whether it is certain that nothing runs or launches."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What only some executors can do; None where this one cannot."""
+
+    sub_runs: HearsOfSubRuns | None = None
+    placement: PlacedExecutor | None = None
+    leases: LeasedExecutor | None = None
+    lanes: HasLanes | None = None
+    keepers: HasKeepers | None = None
+
+
+class Executor(Protocol):
+    name: str
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def open(self, report: Callable[[Report], None]) -> None:
+        """Start; `report` may be called from any thread until `close` returns."""
+        ...
+
+    def launch(self, attempt: Attempt) -> None:
+        """Start an attempt; it is answered by a report, at least by a refusal."""
+        ...
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
+        """End an attempt: SIGTERM, then SIGKILL. An unknown one is no error."""
+        ...
+
+    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        """Report the state of each: started, finished, lost, or unknown (`RunUnknown`)."""
+        ...
+
+    def members(self) -> Sequence[Member]: ...
+
+    def close(self) -> None: ...

@@ -55,7 +55,7 @@ def executors_of(settings: Settings, location: Location) -> Executors:
     fleet = fleet_settings(settings)
     if fleet is not None:
         executors[FLEET] = FleetExecutor(state_folder, fleet)
-    leased = [executor for executor in executors.values() if isinstance(executor, LeasedExecutor)]
+    leased = [one for executor in executors.values() if (one := executor.capabilities.leases) is not None]
     return Executors(executors, leased)
 
 

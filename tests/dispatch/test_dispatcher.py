@@ -11,7 +11,7 @@ from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.writer import Writer
 from evertick.errors import StoreUnavailable
-from evertick.executor import Attempt
+from evertick.executor import Attempt, Capabilities
 from evertick.loop.effects import Effect
 from evertick.loop.messages import (
     BucketsGained,
@@ -45,6 +45,10 @@ class Launched:
 
     def __init__(self) -> None:
         self.launched = asyncio.Event()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
 
     def open(self, report: Callable[[Report], None]) -> None:
         self.report = report

@@ -10,7 +10,7 @@ from evertick.dispatch.clock import Clock
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall, stops
 from evertick.dispatch.writer import Ask, Writer
-from evertick.executor import Executor, HearsOfSubRuns, PlacedExecutor
+from evertick.executor import Executor
 from evertick.loop.decide import decide
 from evertick.loop.effects import (
     Audit,
@@ -187,8 +187,8 @@ class Dispatcher:
                 self._writer.write(Ask(lambda store: look_up(store, keys)))
             case TellStep():
                 for executor in self._executors.values():
-                    if isinstance(executor, HearsOfSubRuns):
-                        executor.sub_run_ended(*effect)
+                    if (listener := executor.capabilities.sub_runs) is not None:
+                        listener.sub_run_ended(*effect)
             case LookUpOutcomes():
                 self._writer.write(Ask(lambda store: outcomes(store, effect)))
             case LookUpStops():
@@ -230,11 +230,10 @@ class Dispatcher:
             by_executor[executor_of(asked.executor) or LOCAL].append(asked)
         for name, attempts in by_executor.items():
             executor = self._executors.get(name)
-            if isinstance(executor, PlacedExecutor):
-                executor.reconcile_placed(attempts)
-                continue
-            if executor is not None:
+            if executor is None:
+                for asked in attempts:
+                    self._inbox.report(RunLost(asked.key, asked.attempt, f"its executor {name!r} no longer exists"))
+            elif (placement := executor.capabilities.placement) is not None:
+                placement.reconcile_placed(attempts)
+            else:
                 executor.reconcile([(asked.key, asked.attempt) for asked in attempts])
-                continue
-            for asked in attempts:
-                self._inbox.report(RunLost(asked.key, asked.attempt, f"its executor {name!r} no longer exists"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.dispatcher import Dispatcher
@@ -12,7 +12,7 @@ from evertick.dispatch.feed import Feed
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.run_counters import RunCounters
 from evertick.dispatch.writer import Writer
-from evertick.executor import Executor, HasKeepers, KeeperHealth
+from evertick.executor import Executor, KeeperHealth
 from evertick.loop.state import State
 from evertick.loop.statistics import Histogram, Statistics
 from evertick.model.instant import MILLISECOND, SECOND, Instant, to_text
@@ -25,11 +25,6 @@ BOUNDS_US: Final = tuple(
 )
 """The bounds of the histograms: from a millisecond to five minutes."""
 PERCENTS: Final = (50, 90, 99, 99.9)
-
-
-@runtime_checkable
-class HasLanes(Protocol):
-    def lanes(self) -> Mapping[str, Mapping[str, int]]: ...
 
 
 def histogram_data(histogram: Histogram) -> dict[str, object]:
@@ -147,10 +142,11 @@ class Status:
             for member in executor.members():
                 where = self._state.node if member.name == name else member.name
                 found[f"{name}@{where}"] = _member(name, member)
-                if isinstance(executor, HasLanes):
-                    found[f"{name}@{where}"]["lanes"] = executor.lanes()
-                if isinstance(executor, HasKeepers):
-                    found[f"{name}@{where}"]["keepers"] = [_keeper(one) for one in executor.keepers()]
+                able = executor.capabilities
+                if able.lanes is not None:
+                    found[f"{name}@{where}"]["lanes"] = able.lanes.lanes()
+                if able.keepers is not None:
+                    found[f"{name}@{where}"]["keepers"] = [_keeper(one) for one in able.keepers.keepers()]
         return found
 
 

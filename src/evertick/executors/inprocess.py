@@ -17,7 +17,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from evertick.executor import Attempt, AttemptId, Member
+from evertick.executor import Attempt, AttemptId, Capabilities, Member
 from evertick.executors.attempt_journal import NO_JOURNAL, AttemptJournal
 from evertick.executors.child import ChildProcess
 from evertick.executors.context import LOGGER, RunContext, StopRequested
@@ -69,6 +69,10 @@ class InProcessExecutor:
         self._ended: OrderedDict[AttemptId, Outcome] = OrderedDict()
 
     # The contract
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report

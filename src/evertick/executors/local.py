@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from zlib import crc32
 
-from evertick.executor import Attempt, AttemptId, KeeperHealth, Member
+from evertick.executor import Attempt, AttemptId, Capabilities, KeeperHealth, Member
 from evertick.executors import protocol
 from evertick.executors.keeper.environment import inherited
 from evertick.executors.keeper.lease import UNLIMITED, lease_from
@@ -79,6 +79,10 @@ class LocalExecutor:
         """The first line to each keeper; empty: this node has no lease on its runs yet."""
 
     # The executor contract
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(sub_runs=self, leases=self, lanes=self, keepers=self)
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report

@@ -12,9 +12,8 @@ from dataclasses import replace
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.facts import Fact
 from evertick.dispatch.feed import Feed
-from evertick.dispatch.status import HasLanes
 from evertick.errors import DefinitionError, SchedulerLockError
-from evertick.executor import Attempt, Executor, HearsOfSubRuns, Member
+from evertick.executor import Attempt, Capabilities, Executor, Member
 from evertick.executors.attempt_journal import NO_JOURNAL, FileAttemptJournal
 from evertick.executors.function import Function
 from evertick.executors.function_run import FunctionLogs
@@ -268,6 +267,10 @@ class CompositeExecutor:
     def __init__(self, functions: Executor, commands: Executor | None, is_function: Callable[[str], bool]) -> None:
         self._functions, self._commands, self._is_function = functions, commands, is_function
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(sub_runs=self, lanes=self)
+
     def open(self, report: Callable[[Report], None]) -> None:
         for executor in self._both():
             executor.open(report)
@@ -285,16 +288,16 @@ class CompositeExecutor:
                 executor.reconcile(mine)
 
     def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
-        executor = self._of(key)
-        if isinstance(executor, HearsOfSubRuns):
-            executor.sub_run_ended(key, attempt, step, number, end)
+        listener = self._of(key).capabilities.sub_runs
+        if listener is not None:
+            listener.sub_run_ended(key, attempt, step, number, end)
 
     def members(self) -> Sequence[Member]:
         return [member for executor in self._both() for member in executor.members()]
 
     def lanes(self) -> Mapping[str, Mapping[str, int]]:
-        commands = self._commands
-        return commands.lanes() if isinstance(commands, HasLanes) else {}
+        lanes = None if self._commands is None else self._commands.capabilities.lanes
+        return {} if lanes is None else lanes.lanes()
 
     def close(self) -> None:
         for executor in self._both():

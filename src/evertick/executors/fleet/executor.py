@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evertick.errors import EvertickError, ExecutorUnavailable
-from evertick.executor import Attempt
+from evertick.executor import Attempt, Capabilities
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.bundles import BundleError, Packer
@@ -69,6 +69,10 @@ class FleetExecutor:
         self._packers: set[asyncio.Task[None]] = set()
 
     # The contract
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(sub_runs=self, placement=self)
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report

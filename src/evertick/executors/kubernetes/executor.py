@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from evertick.errors import SettingsError
-from evertick.executor import Attempt, AttemptId, Member
+from evertick.executor import Attempt, AttemptId, Capabilities, Member
 from evertick.executors.kubernetes.attempt import Phase, SeenObjects, TrackedAttempt, job_of, slim
 from evertick.executors.kubernetes.attempt_manifest import manifest_of
 from evertick.executors.kubernetes.connection import CLOSE_SECONDS, Connection
@@ -72,6 +72,10 @@ class KubernetesExecutor:
         self._copies = LogCopies(self._settings.log_streams)
 
     # The executor contract
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report
