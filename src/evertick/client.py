@@ -225,7 +225,7 @@ class Client:
     # --- time
 
     def attention(self) -> Attention:
-        """What an operator should look at now, worst first, and what most likely helps."""
+        """What needs attention now, worst first, with the action that most likely helps."""
         return self._call(routes.ATTENTION)
 
     def overview(self) -> Overview:

@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[str], None]) -> None:
-    """Serve a folder until somebody ends this process."""
+    """Serve a folder until this process ends."""
     from evertick.api.factory import open_app_state
     from evertick.api.server import ApiServer
 

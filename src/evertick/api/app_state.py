@@ -57,7 +57,7 @@ KEY_FILE = "api.key"
 
 
 class Members(Protocol):
-    """What can be done to a place that runs attempts, by whoever knows it."""
+    """Operator actions on the members of an executor."""
 
     def drain(self, executor: str, member: str, *, is_draining: bool) -> Mapping[str, object]: ...
     def remove(self, executor: str, member: str, *, by_force: bool) -> Mapping[str, object]: ...
@@ -72,7 +72,7 @@ class Caller:
     role: Role
     token_id: str = ""
     csrf: str | None = None
-    """Of somebody who signed in on a page."""
+    """A session of the web interface."""
     session: str = ""
 
     @property
@@ -104,7 +104,7 @@ class AppState:
     hosts: frozenset[str] = frozenset()
     """The names this server answers to, in lower case."""
     members: Members | None = None
-    """None: there is nobody who could be drained."""
+    """None: there are no members to drain."""
     loop_priority: LoopPriority = field(default_factory=NoPriority)
     site: Any = None
     """The page's files; None where they were not built."""

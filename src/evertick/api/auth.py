@@ -29,7 +29,7 @@ from evertick.errors import AuditUnavailable, EvertickError
 from evertick.operations.tokens import Role, read_role
 
 SLASH: Final = "\ue0fe"
-"""Stands for an escaped slash while a path is matched; of a private plane, and no name that we make has it."""
+"""Replaces an escaped slash while a path is matched; a private-use character that no name of ours contains."""
 PART: Final = "part"
 
 
@@ -223,7 +223,7 @@ class AuthMiddleware:
         return Caller(token.name, token.role, token.id, session.csrf, name), False
 
     def _route(self, scope: Scope) -> tuple[str, Role | str | None]:
-        """The route that would answer, and the role it asks for; None where there is none, and nobody may pass."""
+        """The route that would answer, and its required role; None: access is denied."""
         path = scope["path"]
         for route, role in self._routes:
             # Its pattern first: what a route has to say beyond that is asked of the one that may be meant.
@@ -235,7 +235,7 @@ class AuthMiddleware:
 
 
 def _is_noted(method: str, route: str, status: int, request: Request) -> bool:
-    """Whatever changes something, and whoever tried and was not let through; not those who never tried."""
+    """Whether to write it to the audit log: every change, and every failed attempt to authenticate."""
     has_tried = "authorization" in request.headers or route.endswith(("/session", "/hooks/{job}"))
     if status == 429 or (status == 401 and not has_tried):
         return False  # of a flood, the first few are enough: a line costs the disk more than the asking

@@ -44,7 +44,7 @@ NAME_MAX = 40
 
 @routes.get("/jobs/{job}/badge", Role.VIEWER)
 def get_badge(at: At, job: JobId) -> Badge:
-    """Get the URL of a job's badge; whoever knows it can see the badge and nothing else."""
+    """Get the URL of a job's badge; everyone who knows it can see the badge and nothing else."""
     at.operations.require(job)
     return Badge(f"/badges/{job}.svg?token={at.sign(f'badge:{job}')}")
 

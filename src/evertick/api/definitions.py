@@ -184,7 +184,7 @@ def _writable(at: AppState) -> FilePath:
 
 
 def _file_of(at: AppState, job: str, folder: FilePath) -> str:
-    """The name of the file, made here: what somebody sends never becomes a path."""
+    """The name of the file, built here: text from a request never becomes a path."""
     if job_id_of(job) != job or not job:
         raise InvalidArgument(f"invalid job id '{job}'.", hint=f"Write it as '{job_id_of(job) or 'report'}'.")
     known = at.operations.jobs.get(job)

@@ -198,7 +198,7 @@ def members_of(settings: Settings) -> Members | None:
 
 
 class FleetMembers:
-    """Asks the fleet itself, as the commands do: it remembers, whatever becomes of the scheduler."""
+    """Asks the fleet itself, as the commands do: its state does not depend on the scheduler."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -27,7 +27,7 @@ LISTENERS_MAX: Final = 200
 HEARTBEAT_SECONDS: Final = 15.0
 AWAY_SECONDS: Final = 1.0
 JOBS_MAX: Final = 100
-"""Jobs that changed together and are told of one by one; of more, only that much has changed."""
+"""Jobs that may change together with one event each; for more, one event says that many have changed."""
 GATHER_SECONDS: Final = 0.05
 """What happens within this time goes to a page together: in a storm it hears twenty times a second, not a thousand."""
 
@@ -40,18 +40,18 @@ class Told(NamedTuple):
     kind: str
     data: Mapping[str, object]
     text: bytes = b""
-    """As it goes over the wire; written once, however many pages hear it. Empty: nobody listened when it happened."""
+    """The bytes on the wire, rendered once for all pages. Empty: no page was listening."""
 
 
 RESET: Final = "reset"
-"""Something was not told: whoever shows anything asks for it again."""
+"""Events were dropped: clients must read the current state again."""
 
 
 class Feed:
     def __init__(self, follow: Follow | None = None, pause: Callable[[], None] = lambda: None) -> None:
         """`pause` is called before each event is handed on: whoever must not be disturbed is let go first."""
         self.name = secrets.token_hex(4)
-        """Of this start of the server: numbers begin anew with each."""
+        """Identifies this start of the server: numbers start again with each."""
         self._follow = follow
         self._pause = pause
         self._stop = threading.Event()

@@ -39,7 +39,7 @@ class LoopPriority(Protocol):
 
 
 class NoPriority:
-    """There is nobody to let go first."""
+    """For a server without a scheduler beside it."""
 
     async def wait(self) -> None:
         return

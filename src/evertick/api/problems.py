@@ -129,7 +129,7 @@ def install(app: FastAPI) -> None:
         return problem(422, f"invalid request: {told}.", errors=wrong)
 
     async def on_fault(_: Request, error: Exception) -> Response:
-        """A fault of ours: it is in the log, and nothing of it is told."""
+        """A bug of ours: the log has the details, the response does not."""
         return problem(500, f"internal error ({type(error).__name__}). See the server's log, and report it as a bug.")
 
     app.add_exception_handler(Exception, on_fault)

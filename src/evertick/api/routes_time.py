@@ -45,7 +45,7 @@ machinery = Routes("machinery")
 
 @routes.serve(table.ATTENTION, Role.VIEWER)
 def get_attention(at: At) -> Attention:
-    """Get what an operator should look at now, worst first, and what most likely helps."""
+    """Get what needs attention now, worst first, with the action that most likely helps."""
     return at.operations.attention()
 
 
@@ -68,7 +68,9 @@ def get_timeline(
     cells: Annotated[int, Query(ge=1, le=2_000, description="A lane with more runs has counts instead.")] = 240,
     sort: Annotated[TimelineSort, Query(description="`worst`: what needs attention first.")] = TimelineSort.NAME,
     group: Annotated[TimelineGroup, Query(description="The jobs of a group share a lane.")] = TimelineGroup.NONE,
-    unfolded: Annotated[list[str], Query(alias="open", max_length=50, description="Groups with all lanes.")] = [],  # noqa: B006
+    unfolded: Annotated[
+        list[str], Query(alias="open", max_length=50, description="Groups to show with one lane per job.")
+    ] = [],  # noqa: B006
 ) -> Timeline:
     """Get the runs, gaps and coming occurrences of jobs in a period, one lane per job."""
     statuses = enums_of("status", state, JobStatus)

@@ -1,4 +1,4 @@
-"""Who is signed in on a page: sessions that a cookie names, kept as hashes so that a restart signs nobody out."""
+"""Sessions of the web interface: a cookie names one, and hashes are stored, so that a restart signs no one out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evertick.operations.tokens import Token
 
 FILE: Final = "sessions.json"
 PER_TOKEN_MAX: Final = 50
-"""Sessions of one token; the next sign-in ends its oldest, and nobody else's."""
+"""Sessions of one token; the next sign-in ends its oldest one, and no session of another token."""
 COOKIE: Final = "evertick_session"
 
 

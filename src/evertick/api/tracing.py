@@ -36,7 +36,7 @@ Look = Callable[[str], RunDetail]
 
 
 class Traces:
-    """Hears of runs that ended, and sends a trace of each. Beyond what can wait, they are dropped and counted."""
+    """Sends a trace of each ended run. If too many are queued, traces are dropped and counted."""
 
     def __init__(self, look: Look, exporter: SpanExporter, node: str) -> None:
         from opentelemetry.sdk.resources import Resource

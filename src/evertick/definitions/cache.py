@@ -112,7 +112,7 @@ def meaningful_settings(settings: Settings) -> tuple[object, ...]:
 
 
 def _open_own(path: Path) -> Any:
-    """A file that nobody but this user could have written; OSError otherwise."""
+    """A file that only this user could have written; OSError otherwise."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     found = os.fstat(descriptor)
     is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077

@@ -68,7 +68,7 @@ class Report:
         return f"Did you mean '{near}'?" if near else None
 
     def similar(self, name: str, known: Iterable[str]) -> str:
-        """`Similar fields: …`, where none is near enough to be meant: nobody reads fifty names."""
+        """`Similar fields: …`, if none is near enough for a suggestion; fifty names would help no one."""
         names = list(known)
         if len(names) <= NAMES_MAX:
             return f"Known fields: {', '.join(names)}."

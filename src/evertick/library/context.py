@@ -1,4 +1,4 @@
-"""What a function is told about the run that it is called for, under the name that programs import."""
+"""The context of a run, under the name that programs import."""
 
 from evertick.executors.context import RunContext, StopRequested
 

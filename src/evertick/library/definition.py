@@ -40,7 +40,7 @@ class JobFunction:
 def read_function(
     call: Callable[..., Any], options: Mapping[str, Any], settings: Settings, isolation: str | None
 ) -> JobFunction:
-    """The job of a function; everything that is wrong with it is told at once, where it is decorated."""
+    """The job of a function; all errors are raised at once, where it is decorated."""
     function = describe(call, isolation)
     place = _place_of(call)
     # A text in JSON is one in YAML: what a job file refuses is refused here in the same words.

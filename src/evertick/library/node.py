@@ -38,14 +38,14 @@ from evertick.wiring import Executors, executors_of
 log = logging.getLogger("evertick.library")
 
 STANDBY_SECONDS = 1.0
-"""How often a standby looks whether the owner is gone."""
+"""How often a standby checks whether the owner is gone."""
 ABANDON_SECONDS = 6.0
 """What runs is given so long to end when patience is over; a process is ended by force before that."""
 HURRY_SECONDS = 1.0
 
 
 class NodeThread:
-    """Started once and stopped once. `on_status` hears `standby`, `running` and `stopped`, from its thread."""
+    """Started once and stopped once. `on_status` receives `standby`, `running` and `stopped`, in its thread."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ log = logging.getLogger("evertick.library")
 
 STOP_SECONDS = 30.0
 LOOK_SECONDS = 0.2
-"""Between two looks whether a signal has arrived."""
+"""Between two checks for a signal."""
 
 # What belongs to the process that this one was forked from: not to be closed here, nor collected.
 _LEFT_TO_PARENT: list[object] = []
@@ -225,7 +225,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         return self._living() is not None
 
     def _living(self) -> NodeThread | None:
-        """The node of this process; what a fork has copied is somebody else's."""
+        """The node of this process; one that a fork has copied belongs to the parent."""
         node = self._node
         if node is not None and node.pid != os.getpid():
             _LEFT_TO_PARENT.extend((node, self._ledger, self._own_loop, self._listeners))

@@ -1,4 +1,4 @@
-"""What became of the attempts of a run before the newest: a short text beside its line of the ledger."""
+"""The earlier attempts of a run and their outcomes: a short text beside its line of the ledger."""
 
 from __future__ import annotations
 

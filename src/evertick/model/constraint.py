@@ -63,7 +63,7 @@ class PostRunHook:
 
 @dataclass(frozen=True, slots=True)
 class MaxExpectedRunTime:
-    """A run that takes longer is behind schedule, and goes on."""
+    """A run that takes longer is reported as late, and continues."""
 
     duration_us: int
     on_violation: tuple[Action, ...] = ()

@@ -69,7 +69,7 @@ class RequestKind(StrEnum):
     CHAIN = "chain"
     """A job succeeded that this one runs after."""
     REPORT = "report"
-    """How a run ended, said by the node that ran it to whoever owns its job by now."""
+    """The outcome of a run, from the node that ran it to the current owner of its job."""
 
 
 class Request(NamedTuple):
@@ -83,7 +83,7 @@ class Request(NamedTuple):
     submitted_at: Instant
     submitted_by: str = ""
     answer: str | None = None
-    """JSON, once it was carried out; None until then."""
+    """JSON, once the request was handled; None until then."""
 
 
 class Claim(NamedTuple):
@@ -98,10 +98,10 @@ class Claim(NamedTuple):
     priorities: Mapping[str, int] = {}  # a value, never changed
     """Of the jobs whose waiting runs may go before those that want a place; 0 where it is not said."""
     insisting: Collection[RunKey] = ()
-    """Runs that have given way for long enough: whoever they gave way to did not come."""
+    """Runs that have given way for long enough: the run with the higher priority did not start."""
 
     def without_place(self, active: Collection[RunKey], waiting: Collection[RunKey] = ()) -> Sequence[RunKey]:
-        """Those that get none: whoever is active keeps its place, then the first come."""
+        """Those that get no place: active runs keep theirs, then the first that asked."""
         wanted = [key for key in self.keys if key not in active]
         free = max(self.limit - len(active), 0)
         return [key for number, key in enumerate(wanted) if number + self._before(key, active, waiting) >= free]
@@ -158,7 +158,7 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class Committed:
     refused: frozenset[RunKey] = frozenset()
-    """Entries that somebody else had decided already: theirs stand, ours were not written."""
+    """Entries that another node had decided before: ours were not written."""
     crowded: frozenset[RunKey] = frozenset()
     """Runs that found no place in their queue: the changes of the batch to them were not written."""
     overruled: frozenset[RunKey] = frozenset()
@@ -181,7 +181,7 @@ FORGOTTEN_PREFIX = "forgotten:"
 
 
 class RunsHeld(NamedTuple):
-    """A node holds what it runs on its own machine: nobody else starts it before."""
+    """A node holds the runs of its machine: no other node starts them before."""
 
     until: Instant
     is_stopped: bool = False

@@ -101,7 +101,7 @@ TRANSITIONS: Final[dict[RunState, frozenset[RunState]]] = {
 TERMINAL: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
 OPEN: Final = frozenset(TRANSITIONS) - TERMINAL
 ENDED: Final = TERMINAL - {SKIPPED}
-"""States in which a run that was carried out, or was to be, has ended."""
+"""States in which a run that was started, or was to be, has ended."""
 ACTIVE: Final = frozenset({LAUNCHING, RUNNING, RETRYING})
 """States in which a run occupies its job, as the overlap rule counts it."""
 

@@ -25,7 +25,7 @@ class LossReason(StrEnum):
     NO_HEARTBEAT = "no-heartbeat"
     """Its executor sent no heartbeat in time."""
     MEMBER_LOST = "member-lost"
-    """The member of the fleet that had it is silent, or was started anew."""
+    """The member of the fleet that had it is silent, or has restarted."""
     EXECUTOR = "executor"
     """Its executor lost it; the detail says how."""
 

@@ -22,7 +22,7 @@ class Closed(StrEnum):
     CORDONED = "cordoned"
     LEAVING = "leaving"
     LEASE_TOO_LONG = "lease-too-long"
-    """It goes on for longer without its fleet than this node waits for it: attempts would run twice."""
+    """Its lease is longer than this node waits for it: attempts would run twice."""
 
 
 class Member(NamedTuple):
@@ -52,7 +52,7 @@ class Member(NamedTuple):
     closed: Closed | None = None
     """Why it is not open."""
     lease_us: int = 0
-    """For how long what it runs goes on without its fleet; 0 where it does not say."""
+    """How long its runs continue without the fleet; 0: unknown."""
 
     @property
     def is_full(self) -> bool:

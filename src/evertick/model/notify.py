@@ -14,7 +14,7 @@ class NotifyEvent(StrEnum):
     """A run ended badly, and no attempt is left."""
     SUCCESS = "on_success"
     MISSED = "on_missed"
-    """Occurrences fell due while nobody was there, and were not made up."""
+    """Occurrences were due while no scheduler was running, and were not caught up."""
     LATE = "on_late"
     """A run started later than its grace, or takes longer than it is expected to."""
     RECOVERED = "on_recovered"

@@ -1,4 +1,4 @@
-"""Whether a value that somebody gives is one that a parameter takes."""
+"""Checks whether a given value is valid for a parameter."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class StepsSeen(NamedTuple):
 
 
 class RunLost(NamedTuple):
-    """Nobody knows what became of the attempt, and it will not report any more."""
+    """The outcome of the attempt is unknown, and it will not report any more."""
 
     key: RunKey
     attempt: int
@@ -75,7 +75,7 @@ class RunLost(NamedTuple):
     executor: str = ""
     """As of a run that finished."""
     at: Instant | None = None
-    """When its process was gone; None: nobody knows."""
+    """When its process was gone; None: unknown."""
     reason: LossReason = LossReason.EXECUTOR
 
 
@@ -121,7 +121,7 @@ class SubRunUnwanted(NamedTuple):
 
 
 class AttemptSeen(NamedTuple):
-    """A member has this attempt, and nobody here has asked it for that: it may be another node's, or given up."""
+    """A member has this attempt, which this node did not launch: it may be another node's, or given up."""
 
     key: RunKey
     attempt: int

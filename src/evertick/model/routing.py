@@ -46,5 +46,5 @@ class Routing:
 
     @property
     def has_members(self) -> bool:
-        """Whether there is somebody to choose; a cluster chooses among its nodes itself."""
+        """Whether there are members to choose from; a cluster chooses among its nodes itself."""
         return self.executor not in (LOCAL, KUBERNETES)

@@ -1,4 +1,4 @@
-"""Entries of the ledger: what became of each occurrence, and of each run that somebody asked for."""
+"""Entries of the ledger: one for each occurrence and each requested run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evertick.model.lifecycle import RunState, SkipReason, Trigger
 
 
 class RunKey(NamedTuple):
-    """What a run is identified by, everywhere and for ever.
+    """The identity of a run, everywhere and forever.
 
     `origin` is empty for an occurrence of the schedule, so that `(job_id, scheduled_for)` is unique among them;
     a requested run carries the id of its request and may share an instant with an occurrence.
@@ -111,6 +111,6 @@ class LedgerRow(NamedTuple):
     definition: str = ""
     """The digest under which the ledger keeps what its job was when the newest attempt was launched."""
     earlier: str = ""
-    """What became of the attempts before the newest, as `model.attempts` writes it."""
+    """The earlier attempts, as `model.attempts` writes them."""
     facts: str = ""
     """What it rests on: its parents, what it waited for, and what was in its way, as `model.facts` writes it."""

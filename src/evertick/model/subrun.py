@@ -12,7 +12,7 @@ from evertick.model.run import RunKey
 
 
 class SubRunEnd(NamedTuple):
-    """What a step is told of the run that it started."""
+    """The outcome that a step receives of the run that it started."""
 
     state: RunState
     """How that run ended; for a step that does not wait, `planned`: it is in the ledger."""

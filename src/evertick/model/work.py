@@ -27,7 +27,7 @@ Env: TypeAlias = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A value that whoever triggers a run may give. It arrives as an environment variable, never inside shell text."""
+    """A value that a request can set. It arrives as an environment variable, never inside shell text."""
 
     name: str
     default: str | None = None
@@ -174,7 +174,7 @@ NO_RETRY = Retry()
 
 @dataclass(frozen=True, slots=True)
 class ContinueOn:
-    """Which ends of a step let those behind it go on all the same."""
+    """After which results of a step the later steps still run."""
 
     failure: bool = False
     skipped: bool = False
@@ -188,7 +188,7 @@ STOP_ON_FAILURE = ContinueOn()
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Run a step again and again: every so often, until a condition holds, so many times at most."""
+    """Repeat a step: at an interval, until a condition holds, up to a limit."""
 
     interval_us: int
     limit: int | None = None

@@ -191,7 +191,7 @@ class Audit:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """The file that is written to, and nobody else writes to."""
+        """The file to write to, locked against other writers."""
         while True:
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o600)
             try:

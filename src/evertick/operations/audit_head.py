@@ -20,7 +20,7 @@ log = logging.getLogger("evertick.audit")
 PREFIX: Final = "audit:"
 KEPT_US: Final = 36_500 * DAY
 NOTE_SECONDS: Final = 1.0
-"""How often a note is written at the most: whoever waits for an action does not wait for it."""
+"""The minimum time between two notes: no action waits for one."""
 
 
 class Head(NamedTuple):

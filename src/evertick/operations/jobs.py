@@ -22,7 +22,7 @@ def specs_of(store: Store, job_id: str, jobs: Mapping[str, Job]) -> tuple[Schedu
 
 
 def zone_of(job: Job | None, specs: Sequence[ScheduleSpec]) -> str:
-    """The zone that a job's times are told in: the one its schedules are read in, where they share one."""
+    """The zone in which a job's times are shown: the one that its schedules share."""
     zones = {spec.timezone for spec in map(written_spec, specs) if isinstance(spec, CronSpec)}
     if len(zones) == 1:
         return zones.pop()

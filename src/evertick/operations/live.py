@@ -11,5 +11,5 @@ __all__ = ["ControlClient", "scheduler_of"]
 
 
 def scheduler_of(folder: Path | str, settings: Settings | None = None) -> ControlClient:
-    """Whoever schedules the jobs of a folder; whether anybody does is found out by asking."""
+    """The client for the scheduler of a folder; it may not be running."""
     return ControlClient((settings or Settings()).state_folder(Path(folder)))

@@ -19,7 +19,7 @@ class Crowd(NamedTuple):
     minutes: Mapping[Instant, int]
     """The beginnings of minutes in which something starts."""
     until: Instant
-    """How far was counted: so many schedules may be due so often that it is not as far as was asked."""
+    """How far it counted: less than requested if there are too many occurrences."""
 
 
 def count_starts(jobs: Iterable[tuple[ScheduleSpec, ...]], after: Instant, until: Instant) -> Crowd:

@@ -23,7 +23,7 @@ from evertick.store import Store
 
 TIMEOUT_SECONDS: Final = 3.0
 LISTED_SECONDS: Final = 1.0
-"""How old a list of logs may be: whoever follows a run asks again and again."""
+"""How old a list of logs may be: a reader that follows a run asks often."""
 AWAY_SECONDS: Final = 5.0
 """A node that did not answer is not asked again for this long: everyone who looks would wait for it."""
 KEPT_MAX: Final = 500

@@ -1,4 +1,4 @@
-"""Whether messages arrive: one is sent to a channel that the settings name, once, and its way is told."""
+"""Sends a test message to a channel of the settings, once, and returns the result."""
 
 from __future__ import annotations
 

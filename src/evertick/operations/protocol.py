@@ -184,7 +184,7 @@ class Operations(Protocol):
     # --- time
 
     def attention(self) -> Attention:
-        """What an operator should look at now, worst first, and what most likely helps."""
+        """What needs attention now, worst first, with the action that most likely helps."""
         ...
 
     def overview(self) -> Overview:

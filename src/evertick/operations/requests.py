@@ -1,4 +1,4 @@
-"""How what people ask for is written down, and how the loop is told of it."""
+"""Requests: how they are stored, and how they become messages for the loop."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def backfill_request(
 
 
 def message_of(request: Request) -> RequestMessage:
-    """A request as the loop is told of it."""
+    """The message for the loop."""
     payload = json.loads(request.payload)
     match request.kind:
         case RequestKind.TRIGGER:

@@ -67,7 +67,7 @@ class AbsentLog(NamedTuple):
     reason: str
     cause: MemberUnavailableReason | Literal["unreachable", "not-kept"] = "unreachable"
     seen_at: Instant | None = None
-    """When a member was last heard; None where that is not known."""
+    """When a member was last seen; None: unknown."""
     is_partial: bool = False
     """Whether a part of it can be read."""
 
@@ -135,7 +135,7 @@ class RunLogs:
     def read(
         self, row: LedgerRow, attempt: int, step: str, offset: int, limit: int, *, here_only: bool = False
     ) -> tuple[bytes, int, bool]:
-        """A part of a log; where to go on; and whether nothing follows, now or later."""
+        """A part of a log, the next offset, and whether the log is complete."""
         found = self.find(row, here_only=here_only)
         file = next((one for one in found.files if (one.attempt, one.step) == (attempt, step)), None)
         run_id = row.key.run_id
@@ -177,7 +177,7 @@ class RunLogs:
     def _elsewhere(
         self, key: RunKey, attempt: _Attempt, own: Sequence[LogFile]
     ) -> tuple[list[LogFile], AbsentLog | None]:
-        """The best that there is of each log of an attempt, and what of it cannot be read, if anything."""
+        """The most complete copy of each log of an attempt, and why a part is missing, if so."""
         missing: AbsentLog | None = None
         if self._copies is not None:
             try:

@@ -1,4 +1,4 @@
-"""What a change of the job files does: which occurrences come, go and move, and which policies differ."""
+"""What a change of the job files does: which occurrences it adds, removes and moves, and which rules differ."""
 
 from __future__ import annotations
 

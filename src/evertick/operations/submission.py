@@ -33,7 +33,7 @@ def submit(store: Store, *requests: Request) -> None:
 
 
 def messages_of(store: Ledger, requests: Sequence[Request]) -> list[RequestMessage]:
-    """Requests as the loop is told of them; what cannot be read here, such as a newer version's, is refused."""
+    """The messages for the loop; a request that this version cannot read is refused."""
     messages: list[RequestMessage] = []
     answers: dict[str, str] = {}
     for request in requests:
@@ -130,7 +130,7 @@ def find_run(store: Store, key: RunKey) -> LedgerRow | None:
 
 
 def lines_at(store: Store, job_id: str, at: Instant) -> Sequence[LedgerRow]:
-    """Every line about one instant of a job: its occurrence, a gap around it, and what somebody asked for then."""
+    """Every line about one instant of a job: its occurrence, a gap around it, and requested runs."""
     return store.query(RunFilter(job_ids=[job_id], since=at, until=at + 1), limit=1_000).rows
 
 

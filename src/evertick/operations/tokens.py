@@ -20,7 +20,7 @@ from evertick.operations.private_file import locked, read_private, write_private
 
 FILE: Final = "tokens.json"
 FIRST_FILE: Final = "token"
-"""The first token as it is, for the commands of whoever owns the folder."""
+"""The first token in plain text, for the commands of the folder's owner."""
 TOKENS_MAX: Final = 10_000
 _TEXT: Final = re.compile(r"evt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63}")
@@ -81,7 +81,7 @@ class Tokens:
         self._tokens: dict[str, Token] = {}
 
     def create(self, name: str, role: Role, *, by: str = "", expires_at: Instant | None = None) -> tuple[Token, str]:
-        """A new token, and its text, which nobody can show again."""
+        """A new token and its text, which cannot be shown again."""
         if not _NAME.fullmatch(name):
             raise InvalidArgument(
                 f"invalid token name '{name}'.", hint="Write up to 64 letters, digits, '.', '_', '@' and '-'."
@@ -113,7 +113,7 @@ class Tokens:
         return found[0]
 
     def check(self, text: str) -> Token | None:
-        """Whose token a text is; None where it is nobody's, or no longer good."""
+        """The token with this text; None if it is unknown or no longer valid."""
         parts = _TEXT.fullmatch(text)
         token = self._current().get(parts[1]) if parts else None
         # The same work whether or not there is such a token.
@@ -131,7 +131,7 @@ class Tokens:
         return token.expires_at is None or self._now() < token.expires_at
 
     def ensure_first(self) -> str | None:
-        """At the very first start, a token for whoever owns the folder; None when there are tokens already."""
+        """At the first start, a token for the folder's owner; None if there are tokens already."""
         with locked(self._path):
             if self._path.exists():
                 return None

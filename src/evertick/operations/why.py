@@ -134,7 +134,7 @@ def result_of(found: Explanation) -> Why:
 def explain_occurrence(
     store: Store, job_id: str, when: str | RunKey | None, jobs: Mapping[str, Job], now: Instant
 ) -> Explanation:
-    """What became of the occurrence of that time; without a time, of the newest that was decided."""
+    """Explains the occurrence of that time; without a time, the newest decided one."""
     record = find_record(store, job_id, jobs)
     specs = specs_of(store, job_id, jobs)
     job, schedules, zone = jobs.get(job_id), compile_all(specs), zone_of(jobs.get(job_id), specs)
@@ -160,7 +160,7 @@ def explain_occurrence(
 
 
 def _newest(store: Store, job_id: str, now: Instant) -> Instant | None:
-    """The newest occurrence that has come, of a gap its last; else the newest run that somebody asked for."""
+    """The newest occurrence that is due, of a gap its last; otherwise the newest requested run."""
     for occurrences_only in (True, False):
         where = RunFilter(job_ids=[job_id], until=now + 1, occurrences_only=occurrences_only)
         for row in store.query(where, limit=1).rows:
@@ -169,7 +169,7 @@ def _newest(store: Store, job_id: str, now: Instant) -> Instant | None:
 
 
 def _chosen(lines: Sequence[LedgerRow], origin: str) -> LedgerRow | None:
-    """The line that was asked for: the occurrence before what somebody asked for at the same instant."""
+    """The line to explain: an occurrence rather than a requested run of the same instant."""
     exact = next((row for row in lines if row.key.origin == origin), None)
     return exact or next(iter(lines), None)
 

@@ -28,7 +28,7 @@ class Occupancy:
 
 
 def admit(overlap: Overlap, occupancy: Occupancy) -> Admission:
-    """The one rule for live, caught-up, manual and API runs alike."""
+    """The one rule for live, caught-up, manual and API runs."""
     limit = overlap.limit if overlap.kind is OverlapKind.PARALLEL else 1
     is_free = occupancy.active < limit
     match overlap.kind:

@@ -42,7 +42,7 @@ class _Dispatch(NamedTuple):
 
 
 class Lanes(Generic[Ticket]):
-    """The dispatches under way and those that wait. It reads no clock: every verb is told the time."""
+    """The dispatches under way and those that wait. It reads no clock: every method takes the time."""
 
     def __init__(self, settings: LaneSettings) -> None:
         self._settings = settings

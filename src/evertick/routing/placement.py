@@ -37,12 +37,12 @@ class Placement(NamedTuple):
 
     @property
     def wanted(self) -> tuple[Shard, ...]:
-        """The shards that this attempt carries out."""
+        """The shards that this attempt runs."""
         return tuple(shard for shard in self.shards if shard.is_wanted)
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Where something of this attempt is carried out."""
+        """The members that run a part of this attempt."""
         return tuple(shard.member for shard in self.wanted) if self.shards else (self.member,) if self.member else ()
 
     def done(self, numbers: Sequence[int]) -> Placement:

@@ -25,7 +25,7 @@ class Situation(NamedTuple):
     """Of the members that may be chosen, sorted; at least one."""
     job_id: str
     seed: str
-    """Differs for each attempt, and is the same whoever decides about it."""
+    """Differs for each attempt, and is the same on every node."""
     used: Sequence[str] = ()
     """Where the job ran before, oldest first."""
     last_tried: str = ""
@@ -52,7 +52,7 @@ def _last(at: Situation) -> str:
 def _round(at: Situation) -> str:
     """The next by name after the last one used; a member with more free slots goes first if it had no more turns.
 
-    A strict rotation would keep jobs together for ever once an outage has sent all of them to one member.
+    A strict rotation would keep jobs together forever once an outage has sent all of them to one member.
     """
     if not at.used:
         return min(at.names, key=lambda name: _preference(at, name))
@@ -83,7 +83,7 @@ def _consistent_hash(at: Situation) -> str:
 
 
 def _failover(at: Situation) -> str:
-    """The first; a run that was tried before goes on to the next one."""
+    """The first; a run that was tried before moves to the next one."""
     return _next_after(at.names, at.last_tried) if at.last_tried else at.names[0]
 
 

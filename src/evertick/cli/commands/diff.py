@@ -44,7 +44,7 @@ def diff(
     """Show what a change of the job files would do.
 
     The job files are compared with those of a git revision (default: the last commit) or of another folder. The result
-    lists the occurrences of the coming days that are added, removed or moved, and the policies that differ. The exit
+    lists the occurrences of the coming days that are added, removed or moved, and the rules that differ. The exit
     code is 2 when a current job file has an error.
 
     \b

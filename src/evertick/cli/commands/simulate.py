@@ -51,7 +51,7 @@ class Progress(Protocol):
     default="1m",
     show_default=True,
     metavar="DURATION",
-    help="Duration of runs of a job that has none measured.",
+    help="Duration of runs of a job without measured runs.",
 )
 @click.option("--all", "all_jobs", is_flag=True, help="Show every job, not only the first ones.")
 @ledger_options

@@ -87,7 +87,9 @@ def _unreadable_dotenv(job: Job) -> list[DefinitionError]:
             found.append(error)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            reason = f"the dotenv file '{path}' of job '{job.id}' cannot be read: {why}. Its runs fail until it can."
+            reason = (
+                f"the dotenv file '{path}' of job '{job.id}' cannot be read: {why}. Runs fail until it can be read."
+            )
             found.append(DefinitionError(reason, field="dotenv", file=job.file))
     return found
 

@@ -24,7 +24,7 @@ class Field:
 
 
 Fields: TypeAlias = Mapping[str, Field]
-"""The fields of one map by name, in the order in which they are told."""
+"""The fields of one map by name, in the order of the documentation."""
 
 TEXT: Schema = {"type": ["string", "number", "boolean"]}
 """A scalar is taken as it is written: `name: 007` is the text 007."""

@@ -79,7 +79,7 @@ class Constrained:
         return allowed.duration_us
 
     def hooks(self, kind: type[PreRunHook | PostRunHook]) -> tuple[Value, ...]:
-        """The addresses that whoever carries the run out has to ask."""
+        """The addresses to call before and after a run."""
         return tuple(one.url for one in self.found if isinstance(one, kind))
 
 

@@ -1,4 +1,4 @@
-"""Which values whoever triggers a run may give, and what they must look like."""
+"""The parameters of a job: which values a request can set, and their types and limits."""
 
 from __future__ import annotations
 

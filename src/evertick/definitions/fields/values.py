@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 TEXT_MAX = 10_000
 RESERVED: Final = "EVERTICK_"
-"""Variables with this beginning tell a run what it is; nobody else sets them."""
+"""The prefix of the run variables; jobs cannot set them."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -50,7 +50,7 @@ def read_work(
         handlers=read_handlers(section, report),
     )
     _report_twice_named(work, section, report)
-    section.contradict("kubernetes", "dotenv", "the specification of a container is readable")
+    section.contradict("kubernetes", "dotenv", "everyone who can see a pod can read its variables")
     if "kubernetes" in section and "env" in section:
         report_secrets(work.env, section.key("env"), "env", report)
     return NOTHING if work == NOTHING else work
