@@ -43,6 +43,13 @@ def read_function(
     """The job of a function; all errors are raised at once, where it is decorated."""
     function = describe(call, isolation)
     place = _place_of(call)
+    if options["name"] is None and name_of(call).endswith("<lambda>"):
+        raise DefinitionError(
+            "a lambda has no name that its job could have.",
+            hint="Write name='...', or define it with 'def'.",
+            field="name",
+            file=place.rpartition(":")[0] or place,
+        )
     # A text in JSON is one in YAML: what a job file refuses is refused here in the same words.
     folder = os.path.dirname(place.rpartition(":")[0] or place)
     parsed = parse_definition(json.dumps(_fields(call, options)), place, settings, folder=folder)

@@ -9,20 +9,21 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from evertick.errors import Conflict
+from evertick.errors import Conflict, NotFound
 from evertick.executors.child import CHILD
 from evertick.library.async_operations import AsyncOperations
 from evertick.library.decorator import JobDecorator, JobRegistry
 from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
 from evertick.library.location import is_anyone_running
 from evertick.location import locate
-from evertick.model.instant import Instant
+from evertick.model.instant import Instant, to_datetime
 from evertick.model.job import Job
 from evertick.settings import Settings
 from evertick.store import Store
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from evertick.library.node import NodeThread
 
 log = logging.getLogger("evertick.library")
+
+T = TypeVar("T")
 
 STOP_SECONDS = 30.0
 LOOK_SECONDS = 0.2
@@ -234,7 +237,39 @@ class Scheduler(JobDecorator, AsyncOperations):
             return None
         return node
 
-    # --- events
+    # Jobs
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """The definitions by id: those of this program, and once it is started those of its folder."""
+        node = self._living()
+        return self._registry.jobs() if node is None else node.jobs()
+
+    def next_run_time(self, job: str) -> datetime | None:
+        """When the schedule of a job is due next, in the zone of the job; None if never. A pause does not change it."""
+        from zoneinfo import ZoneInfo
+
+        from evertick.planning.schedules import compile_all, next_of
+
+        known = self.jobs
+        if job not in known:
+            raise NotFound(f"unknown job '{job}'. Next: scheduler.jobs lists all jobs.")
+        at = next_of(compile_all(known[job].schedules), _now())
+        return None if at is None else to_datetime(at).astimezone(ZoneInfo(known[job].timezone))
+
+    def wait(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine of this scheduler to its end from synchronous code: `scheduler.wait(scheduler.pause("x"))`.
+
+        In a coroutine, await it instead.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(call)
+        call.close()
+        raise Conflict("wait() would block the running event loop. Next: await the call.")
+
+    # Events
 
     def on(self, name: str, callback: Callback | None = None) -> Callable[..., Any]:
         """Call or await `callback` for every event with this name; `*` means all events.
@@ -256,10 +291,10 @@ class Scheduler(JobDecorator, AsyncOperations):
 
     # --- inside
 
-    def _defined(self, job: Job) -> None:
+    def _defined(self, jobs: Sequence[Job], removed: Sequence[str]) -> None:
         node = self._living()
         if node is not None:
-            node.tell([job])
+            node.tell(jobs, removed)
 
     def _open_ledger(self) -> Ledger:
         node = self._living()
