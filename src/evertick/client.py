@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
     from evertick.operations.results.bulk import Bulk, BulkAction
-    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
+    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule, StepHistory
     from evertick.operations.results.requests import (
         Backfill,
         BackfillProgress,
@@ -146,6 +146,10 @@ class Client:
     def durations(self, job_id: str, limit: int = 100) -> Durations:
         """How long the last runs of a job took, oldest first."""
         return self._call(routes.DURATIONS, job=job_id, limit=min(limit, COUNT_MAX))
+
+    def step_history(self, job_id: str, limit: int = 40) -> StepHistory:
+        """How each step did in the last runs of a job, oldest first, and how the job does by weekday."""
+        return self._call(routes.STEP_HISTORY, job=job_id, limit=limit)
 
     def catchup(self, job_id: str, keep: Missed | None = None) -> Catchup:
         """What a start or a resume would catch up now."""

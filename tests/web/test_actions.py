@@ -323,3 +323,19 @@ def test_a_period_of_the_timeline_is_retried_after_a_preview(page, house):
     dialog.get_by_role("button", name="Cancel what waits").click()
     expect(page.get_by_role("dialog").get_by_text("Nothing in this selection needs it.")).to_be_visible()
     expect(page.get_by_role("dialog").get_by_role("button", name="Nothing to do")).to_be_disabled()
+
+
+def test_the_page_of_a_job_shows_its_steps_by_run_and_why_has_the_button_that_runs_an_occurrence(page, house):
+    house.post("/jobs/etl/trigger?wait=30")
+    wait_for(lambda: any(row["name"] == "onExit" for row in house.get("/jobs/etl/steps")["steps"]))
+    page.goto(f"{house.url}/jobs/etl")
+    grid = page.get_by_role("region", name="Steps in the last runs")
+    expect(grid.get_by_role("rowheader")).to_have_text(["fetch", "check", "enrich", "publish", "onExit"])
+    expect(page.get_by_role("list", name="Success by weekday").get_by_role("listitem")).to_have_count(7)
+    skipped = house.get("/runs?job=sync-crm&state=skipped&reason=overlap&limit=1")["items"][0]
+    page.goto(f"{house.url}/jobs/sync-crm?tab=ledger&at={skipped['scheduled_for']}")
+    page.get_by_role("button", name="Queue instead of skipping").click()
+    expect(page.locator(".why pre")).to_have_text("overlap: wait")
+    page.get_by_role("button", name="Run this occurrence").click()
+    expect(page.get_by_text("The occurrence is queued.")).to_be_visible()
+    wait_for(lambda: house.get("/runs?job=sync-crm&trigger=backfill")["items"])

@@ -18,7 +18,7 @@ from evertick.operations import routes as table
 from evertick.operations.bulk import ITEMS_MAX
 from evertick.operations.protocol import enum_of, enums_of
 from evertick.operations.results.bulk import Bulk, BulkAction, BulkItem
-from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules
+from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules, StepHistory
 from evertick.operations.results.requests import (
     Backfill,
     BackfillProgress,
@@ -137,6 +137,12 @@ def get_job_calendar(
 def get_durations(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=1_000)] = 200) -> Durations:
     """Get the durations of the last runs of a job, with percentiles."""
     return at.operations.durations(job, limit)
+
+
+@routes.serve(table.STEP_HISTORY, Role.VIEWER)
+def get_step_history(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=100)] = 40) -> StepHistory:
+    """Get how each step did in the last runs of a job, and how the job does by weekday."""
+    return at.operations.step_history(job, limit)
 
 
 @routes.serve(table.CATCHUP, Role.VIEWER)

@@ -15,6 +15,7 @@ from evertick.operations import (
     verification,
 )
 from evertick.operations import overview as overview_query
+from evertick.operations import step_history as step_history_query
 from evertick.operations import timeline as timeline_query
 from evertick.operations import why as why_queries
 from evertick.operations.context import Context
@@ -32,6 +33,7 @@ class LocalOperations(Context):
     explain = job_queries.explain
     graph = job_queries.graph
     durations = job_queries.durations
+    step_history = step_history_query.step_history
     catchup = job_queries.catchup
     why = why_queries.why
     why_run = why_queries.why_run

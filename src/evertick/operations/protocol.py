@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evertick.model.policy import Missed
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.bulk import Bulk, BulkAction
-    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
+    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule, StepHistory
     from evertick.operations.results.requests import (
         Backfill,
         BackfillProgress,
@@ -123,6 +123,10 @@ class Operations(Protocol):
 
     def durations(self, job_id: str, limit: int = 100) -> Durations:
         """How long the last runs of a job took, oldest first."""
+        ...
+
+    def step_history(self, job_id: str, limit: int = 40) -> StepHistory:
+        """How each step did in the last runs of a job, oldest first, and how the job does by weekday."""
         ...
 
     def catchup(self, job_id: str, keep: Missed | None = None) -> Catchup:

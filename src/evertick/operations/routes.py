@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
     from evertick.operations.results.bulk import Bulk
-    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules
+    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules, StepHistory
     from evertick.operations.results.requests import (
         Backfill,
         BackfillProgress,
@@ -85,6 +85,7 @@ JOB: Route[JobDetail] = Route("GET", "/jobs/{job}", "jobs.JobDetail")
 EXPLAIN: Route[Rules] = Route("GET", "/jobs/{job}/explain", "jobs.Rules")
 GRAPH: Route[Graph] = Route("GET", "/jobs/{job}/graph", "jobs.Graph")
 DURATIONS: Route[Durations] = Route("GET", "/jobs/{job}/durations", "jobs.Durations", "limit")
+STEP_HISTORY: Route[StepHistory] = Route("GET", "/jobs/{job}/steps", "jobs.StepHistory", "limit")
 CATCHUP: Route[Catchup] = Route("GET", "/jobs/{job}/catchup", "requests.Catchup", "keep")
 WHY: Route[Why] = Route("GET", "/jobs/{job}/why", "requests.Why", "at")
 

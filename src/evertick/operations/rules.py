@@ -107,6 +107,8 @@ class Ruling(NamedTuple):
     """As it is written in the job file; empty: no rule of the job."""
     origin: Origin | None = None
     advice: str = ""
+    lines: tuple[str, ...] = ()
+    """Of a job file, that would have let it run."""
 
 
 NO_RULING = Ruling()
@@ -117,7 +119,12 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
     policy = job.policy
     match reason:
         case SkipReason.OVERLAP | SkipReason.SUPERSEDED if not was_missed:
-            return Ruling(overlap_words(job), origin_of(job, "overlap"), f"to run every occurrence {_one_by_one(job)}")
+            return Ruling(
+                overlap_words(job),
+                origin_of(job, "overlap"),
+                f"to run every occurrence {_one_by_one(job)}",
+                _all_lines(job),
+            )
         case SkipReason.MISSED if policy.catchup_window_us is not None and policy.missed is not Missed.NONE:
             window = format_duration(policy.catchup_window_us)
             return Ruling(
@@ -126,7 +133,12 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
                 f"to run older ones: set a catchupWindow longer than {window}",
             )
         case SkipReason.OVERLAP | SkipReason.SUPERSEDED | SkipReason.MISSED | SkipReason.PAUSED:
-            return Ruling(missed_words(job), origin_of(job, "missed"), f"to run missed occurrences: {_keep_all(job)}")
+            return Ruling(
+                missed_words(job),
+                origin_of(job, "missed"),
+                f"to run missed occurrences: {_keep_all(job)}",
+                _all_lines(job),
+            )
         case SkipReason.LATE:
             delay = "no bound" if policy.max_delay_us is None else str(policy.max_delay_us // 60_000_000)
             return Ruling(
@@ -139,6 +151,7 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
                 "skipIfSuccessful: true",
                 origin_of(job, "skip_if_successful"),
                 "to run it anyway: skipIfSuccessful: false",
+                ("skipIfSuccessful: false",),
             )
         case SkipReason.CAP:
             return Ruling(
@@ -151,7 +164,12 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
             advice = "to run on such a day: remove the calendar from the job, or the day from the calendar"
             return Ruling(f"calendar: {rule}", origin_of(job, "calendar"), advice) if rule else NO_RULING
         case SkipReason.DISABLED:
-            return Ruling(f"enabled: {str(job.enabled).lower()}", origin_of(job, "enabled"), "to run it: enabled: true")
+            return Ruling(
+                f"enabled: {str(job.enabled).lower()}",
+                origin_of(job, "enabled"),
+                "to run it: enabled: true",
+                ("enabled: true",),
+            )
         case SkipReason.CONDITION:
             origin = origin_of(job, "constraints") if job.constraints else Origin(job.file)
             return Ruling("a condition of the job", origin, "to run without it: remove the condition")
@@ -161,6 +179,12 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
 
 def _one_by_one(job: Job) -> str:
     return "one after another: " + (_keep_all(job) if is_overlap_policy(job) else "overlap: wait")
+
+
+def _all_lines(job: Job) -> tuple[str, ...]:
+    """What to write so that every occurrence runs, one after another."""
+    wait = () if job.policy.overlap.kind in _RUN_ALL else ("overlap: wait",)
+    return ("missed: all", *wait) if is_overlap_policy(job) or not wait else wait
 
 
 def _keep_all(job: Job) -> str:

@@ -126,6 +126,7 @@ def result_of(found: Explanation) -> Why:
         policy_file=None if origin is None else origin.file,
         policy_line=None if origin is None else origin.line,
         advice=found.ruling.advice or None,
+        lines=found.ruling.lines,
         nearest_before=moment(found.before),
         nearest_after=moment(found.after),
     )

@@ -1241,6 +1241,26 @@ export interface StepDefinition {
   output: string | null;
 }
 
+export interface StepHistory {
+  job: string;
+  timezone: string;
+  /** Oldest first. */
+  runs: RunPoint[];
+  steps: StepRow[];
+  /** Of the last 500 runs. */
+  weekdays: WeekdayFigures[];
+}
+
+/** One step in the last runs of its job. */
+export interface StepRow {
+  name: string;
+  /** By run, oldest first; null where the run did not reach the step, or the ledger has no record of it. */
+  states: (string | null)[];
+  failures: number;
+  /** Tries beyond the first, of all runs together. */
+  retries: number;
+}
+
 export interface Timeline {
   now: string;
   from: string;
@@ -1349,6 +1369,13 @@ export interface Wait {
 
 export type WaitKind = "overlap" | "queue" | "after" | "executor" | "rate" | "hold";
 
+export interface WeekdayFigures {
+  /** 0 is Monday, in the job's time zone. */
+  weekday: number;
+  succeeded: number;
+  failed: number;
+}
+
 /** Why an occurrence ran, was skipped, or waits. */
 export interface Why {
   job: string;
@@ -1370,6 +1397,8 @@ export interface Why {
   policy_file: string | null;
   policy_line: number | null;
   advice: string | null;
+  /** Lines of the job file that would have let it run; empty where none would. */
+  lines: string[];
   nearest_before: string | null;
   nearest_after: string | null;
 }

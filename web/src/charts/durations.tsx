@@ -112,6 +112,11 @@ function drawPercentiles(plot: uPlot, { percentiles }: Durations, stroke: string
   pen.strokeStyle = stroke;
   pen.fillStyle = stroke;
   pen.font = `${11 * devicePixelRatio}px system-ui`;
+  // What is usual: nine of ten runs are in this band.
+  const [low, high] = [plot.valToPos(usual.p10, "y", true), plot.valToPos(usual.p90, "y", true)];
+  pen.globalAlpha = 0.1;
+  pen.fillRect(plot.bbox.left, high, plot.bbox.width, Math.max(low - high, 1));
+  pen.globalAlpha = 1;
   let free = Infinity;
   pen.textAlign = "left";
   pen.textBaseline = "middle";

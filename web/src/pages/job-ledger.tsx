@@ -1,13 +1,16 @@
 /** The ledger of one job: every occurrence, what became of it, and why. */
 
-import { path, withQuery } from "../api/client";
+import { useState } from "preact/hooks";
+import { path, send, withQuery } from "../api/client";
 import { usePages } from "../api/pages";
-import type { JobDetail, Run, Why } from "../api/types";
+import type { Backfill, JobDetail, Run, SkipReason, Why } from "../api/types";
 import { useApi } from "../api/use";
 import { runPath, setQuery } from "../state/route";
-import { Card, Choice, Empty, Loading, Problem } from "../ui/parts";
+import { may } from "../state/session";
+import { Button, Card, Choice, Empty, Loading, Problem } from "../ui/parts";
 import { More, RunTable } from "../ui/runs";
 import { Time } from "../ui/time";
+import { attempt } from "../ui/toast";
 import { Moment } from "./runs";
 
 const KINDS = {
@@ -75,6 +78,7 @@ function WhyCard({ job, at }: { job: JobDetail; at: string }) {
         {!data && !error && <Loading lines={2} />}
         {data && <p class="why-verdict">{data.verdict}</p>}
         {data?.sentences.map((sentence) => <p key={sentence}>{sentence}</p>)}
+        {data && <WhyActions job={job} why={data} />}
         {data?.run && data.run.state !== "skipped" && (
           <p>
             <a href={runPath(data.run.run)}>Open the run</a>
@@ -100,5 +104,60 @@ function WhyCard({ job, at }: { job: JobDetail; at: string }) {
         )}
       </div>
     </Card>
+  );
+}
+
+/** Outcomes after which the occurrence itself can still be run. */
+const RUNNABLE = ["skipped", "missing", "failed", "timed_out", "lost", "cancelled"];
+
+const CHANGES: Partial<Record<SkipReason, string>> = {
+  overlap: "Queue instead of skipping",
+  superseded: "Queue instead of skipping",
+  missed: "Run what was missed",
+  paused: "Run what was missed",
+  "already-succeeded": "Run even after a success",
+  disabled: "Enable the job",
+};
+
+function WhyActions({ job, why }: { job: JobDetail; why: Why }) {
+  const [isShown, setShown] = useState(false);
+  const run = () =>
+    attempt(async () => {
+      const at = Date.parse(why.scheduled_for);
+      const asked = await send<Backfill>(path`/jobs/${job.job}/backfill`, { from: why.scheduled_for, to: new Date(at + 1000).toISOString(), only_missing: false });
+      return asked.chosen ? "The occurrence is queued." : "This time is no occurrence of the schedule.";
+    });
+  const canRun = may("operator") && job.is_defined && RUNNABLE.includes(why.outcome);
+  if (!canRun && !why.lines.length) return null;
+  return (
+    <>
+      <p class="row wrap">
+        {canRun && (
+          <Button isSmall kind="main" onClick={run}>
+            Run this occurrence
+          </Button>
+        )}
+        {why.lines.length > 0 && (
+          <Button isSmall onClick={() => setShown(!isShown)}>
+            {(why.reason && CHANGES[why.reason]) ?? "Change the rule"}
+          </Button>
+        )}
+      </p>
+      {isShown && (
+        <>
+          <p>
+            Write in <code>{why.policy_from && why.policy_from !== "default" ? why.policy_from : (job.file ?? "the job file")}</code>
+            {why.policy && (
+              <>
+                {" "}
+                instead of <code>{why.policy}</code>
+              </>
+            )}
+            :
+          </p>
+          <pre class="code">{why.lines.join("\n")}</pre>
+        </>
+      )}
+    </>
   );
 }

@@ -1,10 +1,11 @@
 /** What a job does, how it went lately, and when it is due next. */
 
 import { path, withQuery } from "../api/client";
-import type { Durations, Graph, JobDetail, JobUpcoming, Page, Run, RunDetail } from "../api/types";
+import type { Durations, Graph, JobDetail, JobUpcoming, Page, Run, RunDetail, StepHistory } from "../api/types";
 import { useApi } from "../api/use";
 import { DurationChart } from "../charts/durations";
 import { StepGraph } from "../charts/graph";
+import { StepGrid, Weekdays } from "../charts/step-grid";
 import { runPath } from "../state/route";
 import { NeverRan, StateBadge } from "../ui/badges";
 import { Card, Empty, Fact, Facts, Loading } from "../ui/parts";
@@ -64,6 +65,7 @@ export function JobSummary({ job }: { job: JobDetail }) {
         </div>
       </Card>
       <JobBackfills job={job} />
+      <History job={job} />
       <Steps job={job} />
       <div class="columns">
         <Card title="Run durations" class="is-wide-card">
@@ -103,6 +105,21 @@ function Steps({ job }: { job: JobDetail }) {
         </p>
       )}
     </Card>
+  );
+}
+
+function History({ job }: { job: JobDetail }) {
+  const { data } = useApi<StepHistory>(withQuery(path`/jobs/${job.job}/steps`, { limit: 40 }), (event) => event.job === job.job);
+  if (!data?.runs.length) return null;
+  return (
+    <div class="columns">
+      <Card title="Steps in the last runs" class="is-wide-card">
+        <StepGrid history={data} />
+      </Card>
+      <Card title="By weekday" aside={<span class="quiet small">{data.timezone}</span>}>
+        <Weekdays days={data.weekdays} />
+      </Card>
+    </div>
   );
 }
 

@@ -195,3 +195,34 @@ class Durations(Result):
     percentiles: Percentiles
     lateness: Percentiles
     success_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow(Result):
+    """One step in the last runs of its job."""
+
+    name: str
+    states: tuple[str | None, ...]
+    """By run, oldest first; null where the run did not reach the step, or the ledger has no record of it."""
+    failures: int
+    retries: int
+    """Tries beyond the first, of all runs together."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeekdayFigures(Result):
+    weekday: int
+    """0 is Monday, in the job's time zone."""
+    succeeded: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepHistory(Result):
+    job: str
+    timezone: str
+    runs: tuple[RunPoint, ...]
+    """Oldest first."""
+    steps: tuple[StepRow, ...]
+    weekdays: tuple[WeekdayFigures, ...]
+    """Of the last 500 runs."""

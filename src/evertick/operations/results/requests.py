@@ -135,6 +135,8 @@ class Why(Result):
     """null: no file sets it."""
     policy_line: int | None
     advice: str | None
+    lines: tuple[str, ...]
+    """Lines of the job file that would have let it run; empty where none would."""
     nearest_before: datetime | None
     nearest_after: datetime | None
 
