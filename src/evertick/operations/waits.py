@@ -40,7 +40,7 @@ def find_waits(store: Store, row: LedgerRow, jobs: Mapping[str, Job]) -> Waiting
     for wait in (*reversed(waits), Wait(WaitKind.OVERLAP, row.changed_at)):
         found = _now(store, wait, row, job, jobs)
         if found.blockers:
-            rule, origin, _ = found.ruling
+            rule, origin = found.ruling.rule, found.ruling.origin
             policy, place = rule or None, None if origin is None else str(origin)
             blockers = tuple(replace(one, policy=policy, policy_from=place) for one in found.blockers)
             return found._replace(blockers=blockers)

@@ -1,11 +1,12 @@
 /** What an operator should look at now, each with the one button that helps. */
 
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { path, send } from "../api/client";
 import type { Attention, AttentionAction, AttentionItem, AttentionKind, RequestStatus } from "../api/types";
 import { useApi } from "../api/use";
 import { askedAction } from "../actions";
+import { keptSignal } from "../state/kept";
 import { jobPath, runPath } from "../state/route";
 import { may } from "../state/session";
 import { counted, number, span } from "../time/words";
@@ -19,10 +20,19 @@ import { attempt } from "../ui/toast";
 /** More than this would push the timeline off the screen. */
 const SHOWN = 4;
 
+const ROWS = ["0", "1", "2", "3", "4"] as const;
+const lastRows = keptSignal("attention-rows", ROWS, "0");
+const height = (rows: number): number => (rows ? 38 + 35 * rows : 40);
+
 export function NeedsAttention() {
   const { data } = useApi<Attention>("/attention", () => true);
   const [isAll, setAll] = useState(false);
-  if (!data) return <div class="attention is-loading" role="status" aria-label="Loading" />;
+  // As high as it was last time, so that what is below does not move when the answer comes.
+  const rows = Math.min(data?.items.length ?? 0, SHOWN);
+  useEffect(() => {
+    if (data) lastRows.value = ROWS[rows] ?? "0";
+  }, [data, rows]);
+  if (!data) return <div class="attention is-loading" role="status" aria-label="Loading" style={{ height: `${height(Number(lastRows.value))}px` }} />;
   if (!data.items.length) {
     return (
       <section class="attention is-well" aria-label="Needs attention">

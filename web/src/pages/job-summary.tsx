@@ -19,7 +19,11 @@ export function JobSummary({ job }: { job: JobDetail }) {
   const isOwn = (event: { job?: string }) => event.job === job.job;
   const durations = useApi<Durations>(withQuery(path`/jobs/${job.job}/durations`, { limit: 200 }), isOwn);
   const recent = useApi<Page<Run>>(withQuery("/runs", { job: job.job, limit: 8 }), isOwn);
+  const history = useApi<StepHistory>(withQuery(path`/jobs/${job.job}/steps`, { limit: 40 }), isOwn);
+  const graph = useApi<Graph>(job.is_defined ? path`/jobs/${job.job}/graph` : null);
   const { data: stats } = durations;
+  // All at once: a card that came late would push down what somebody reads.
+  const isReady = [history, graph, durations, recent].every((one) => one.data !== undefined || one.error !== undefined || !one.isLoading);
   return (
     <>
       <Card>
@@ -65,9 +69,11 @@ export function JobSummary({ job }: { job: JobDetail }) {
         </div>
       </Card>
       <JobBackfills job={job} />
-      <History job={job} />
-      <Steps job={job} />
-      <div class="columns">
+      {isReady ? (
+        <>
+          <History history={history.data} />
+          <Steps job={job} graph={graph.data} />
+          <div class="columns">
         <Card title="Run durations" class="is-wide-card">
           {stats ? stats.items.length ? <DurationChart durations={stats} zone={job.timezone} /> : <Empty title="No finished runs yet" icon="runs" /> : <Loading />}
         </Card>
@@ -76,16 +82,19 @@ export function JobSummary({ job }: { job: JobDetail }) {
         </Card>
         <NextFires job={job} />
       </div>
+        </>
+      ) : (
+        <Loading lines={8} />
+      )}
     </>
   );
 }
 
-function Steps({ job }: { job: JobDetail }) {
-  const graph = useApi<Graph>(job.is_defined ? path`/jobs/${job.job}/graph` : null);
+function Steps({ job, graph }: { job: JobDetail; graph: Graph | undefined }) {
   const shown = job.active_runs[0] ?? job.last;
   const run = useApi<RunDetail>(shown ? path`/runs/${shown.run}` : null, (event) => event.job === job.job);
-  if (!graph.data || !graph.data.nodes.length) return null;
-  const { after, before } = graph.data;
+  if (!graph?.nodes.length) return null;
+  const { after, before } = graph;
   return (
     <Card
       title="Steps"
@@ -97,7 +106,7 @@ function Steps({ job }: { job: JobDetail }) {
         )
       }
     >
-      <StepGraph graph={graph.data} steps={(run.data?.steps ?? []).filter((step) => step.attempt === run.data?.attempt)} />
+      <StepGraph graph={graph} steps={(run.data?.steps ?? []).filter((step) => step.attempt === run.data?.attempt)} />
       {(after.length > 0 || before.length > 0) && (
         <p class="card-body quiet small">
           {after.length > 0 && <>Starts after {links(after)}. </>}
@@ -108,8 +117,7 @@ function Steps({ job }: { job: JobDetail }) {
   );
 }
 
-function History({ job }: { job: JobDetail }) {
-  const { data } = useApi<StepHistory>(withQuery(path`/jobs/${job.job}/steps`, { limit: 40 }), (event) => event.job === job.job);
+function History({ history: data }: { history: StepHistory | undefined }) {
   if (!data?.runs.length) return null;
   return (
     <div class="columns">
