@@ -10,14 +10,14 @@ from cryptography import x509
 from evertick.errors import Conflict, NotFound, SettingsError
 from evertick.executors.fleet import authority as authority_module
 from evertick.executors.fleet.authority import OVERLAP_US, Authority
-from evertick.executors.fleet.certs import Place, fingerprint_of, new_request, place_of
+from evertick.executors.fleet.certs import HubAddress, fingerprint_of, hub_address_of, new_request
 from evertick.executors.fleet.enrolment import Token
-from evertick.executors.fleet.hub_folder import place_in, provide
+from evertick.executors.fleet.hub_folder import hub_address_in, provide
 from evertick.executors.fleet.identity import Peer, Role
 from evertick.executors.fleet.registry import RECORD_FILE, MemberRegistry, Revocations, lock, member_id
 from evertick.model.instant import HOUR
 
-PLACE = Place("tls://127.0.0.1:8786", 8787)
+ADDRESS = HubAddress("tls://127.0.0.1:8786", 8787)
 
 
 @pytest.fixture
@@ -119,19 +119,19 @@ def test_revoking_what_is_not_there_says_so(authority):
 
 
 def test_everything_is_for_its_owner_only(tmp_path):
-    provide(tmp_path / "hub", PLACE)
+    provide(tmp_path / "hub", ADDRESS)
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "hub").rglob("*")}
     assert len(modes) > 10
     assert [path for path, mode in modes.items() if mode & 0o077] == []
 
 
 def test_a_second_start_keeps_what_the_first_has_made(tmp_path):
-    first = provide(tmp_path, PLACE)
+    first = provide(tmp_path, ADDRESS)
     cert = (tmp_path / "hub" / "cert.pem").read_bytes()
-    second = provide(tmp_path, PLACE)
+    second = provide(tmp_path, ADDRESS)
     assert (first.is_new, second.is_new) == (True, False)
     assert (tmp_path / "hub" / "cert.pem").read_bytes() == cert
-    assert (place_in(tmp_path), place_of(tmp_path / "scheduler")) == (PLACE, PLACE)
+    assert (hub_address_in(tmp_path), hub_address_of(tmp_path / "scheduler")) == (ADDRESS, ADDRESS)
 
 
 def test_two_hubs_do_not_share_a_folder(tmp_path):

@@ -20,10 +20,10 @@ from evertick.errors import Conflict, ExecutorUnavailable
 from evertick.executors.fleet import authority as authority_module
 from evertick.executors.fleet import certs, enrolment
 from evertick.executors.fleet.authority import Authority
-from evertick.executors.fleet.certs import Place, fingerprint_of
+from evertick.executors.fleet.certs import HubAddress, fingerprint_of
 from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol, renew
 from evertick.executors.fleet.executor import FleetExecutor
-from evertick.executors.fleet.hub_folder import place_in, provide
+from evertick.executors.fleet.hub_folder import hub_address_in, provide
 from evertick.executors.fleet.identity import Role
 from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_renewal
@@ -44,16 +44,16 @@ class Hub:
     """What `fleet start` keeps and answers, without Dask."""
 
     def __init__(self, folder: Path) -> None:
-        self.place = Place(f"tls://127.0.0.1:{free_port()}", free_port())
+        self.address = HubAddress(f"tls://127.0.0.1:{free_port()}", free_port())
         self.folder = folder
-        provision = provide(folder, self.place)
+        provision = provide(folder, self.address)
         self.authority = provision.authority
-        self._server = EnrolmentServer(self.authority, provision.certificates, "127.0.0.1", self.place.join_port)
+        self._server = EnrolmentServer(self.authority, provision.certificates, "127.0.0.1", self.address.join_port)
         self._server.start()
 
     def look(self) -> None:
         """What its process does every other second."""
-        provide(self.folder, self.place)
+        provide(self.folder, self.address)
 
     def close(self) -> None:
         self._server.close()
@@ -107,7 +107,7 @@ def test_a_certificate_is_replaced_when_a_third_of_its_life_is_left(
 ):
     folder = tmp_path / "elsewhere"
     at(-age_us)
-    Authority(hub.folder, lifetime_us).issue(folder, role, "ex-a", place=hub.place)
+    Authority(hub.folder, lifetime_us).issue(folder, role, "ex-a", address=hub.address)
     at(0)
     before = cert_in(folder)
     assert needs_renewal(Certificates.in_folder(folder)) is is_due
@@ -129,7 +129,7 @@ def test_files_of_the_hub_and_of_the_operator_are_left_alone(hub, tmp_path, at):
 
 def test_a_revoked_certificate_is_not_renewed(hub, tmp_path, at):
     at(-300 * DAY)
-    hub.authority.issue(tmp_path / "ex-a", Role.MEMBER, "ex-a", place=hub.place)
+    hub.authority.issue(tmp_path / "ex-a", Role.MEMBER, "ex-a", address=hub.address)
     at(0)
     hub.authority.revoke("ex-a")
     with pytest.raises(Conflict, match="revoked"):
@@ -138,13 +138,13 @@ def test_a_revoked_certificate_is_not_renewed(hub, tmp_path, at):
 
 @pytest.mark.parametrize("sends", [b"", b"\x16\x03\x01"], ids=["nothing", "half a hello"])
 def test_connections_that_ask_nothing_make_room(hub, tmp_path, sends):
-    certificates = hub.authority.issue(tmp_path / "ex-a", Role.MEMBER, "ex-a", place=hub.place)
+    certificates = hub.authority.issue(tmp_path / "ex-a", Role.MEMBER, "ex-a", address=hub.address)
     with contextlib.ExitStack() as stack:
         for _ in range(3 * AT_ONCE):
-            one = stack.enter_context(socket.create_connection(("127.0.0.1", hub.place.join_port)))
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", hub.address.join_port)))
             with contextlib.suppress(OSError):
                 one.sendall(sends)
-        assert ask_trust(hub.place, certificates) == hub.authority.ca
+        assert ask_trust(hub.address, certificates) == hub.authority.ca
 
 
 def test_who_sends_a_byte_now_and_then_is_not_waited_for(hub, monkeypatch):
@@ -152,7 +152,7 @@ def test_who_sends_a_byte_now_and_then_is_not_waited_for(hub, monkeypatch):
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
-        socket.create_connection(("127.0.0.1", hub.place.join_port), 30) as plain,
+        socket.create_connection(("127.0.0.1", hub.address.join_port), 30) as plain,
         context.wrap_socket(plain) as secure,
         contextlib.suppress(OSError),
     ):
@@ -164,7 +164,7 @@ def test_who_sends_a_byte_now_and_then_is_not_waited_for(hub, monkeypatch):
 
 
 def test_the_port_answers_again_when_there_are_descriptors(hub, tmp_path):
-    certificates = hub.authority.issue(tmp_path / "ex-a", Role.MEMBER, "ex-a", place=hub.place)
+    certificates = hub.authority.issue(tmp_path / "ex-a", Role.MEMBER, "ex-a", address=hub.address)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as first, socket.socket() as second:
         lowest = os.dup(first.fileno())
@@ -172,12 +172,12 @@ def test_the_port_answers_again_when_there_are_descriptors(hub, tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
         try:
             # The one for which a descriptor was taken before it came, and one for which there is none.
-            first.connect(("127.0.0.1", hub.place.join_port))
-            second.connect(("127.0.0.1", hub.place.join_port))
+            first.connect(("127.0.0.1", hub.address.join_port))
+            second.connect(("127.0.0.1", hub.address.join_port))
             assert first.recv(1) == b""
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert ask_trust(hub.place, certificates) == hub.authority.ca
+    assert ask_trust(hub.address, certificates) == hub.authority.ca
 
 
 def no_replacement(source, target, replace=os.replace):
@@ -190,7 +190,7 @@ def no_replacement(source, target, replace=os.replace):
 @pytest.mark.parametrize("cut_at", [NEXT_KEY_FILE, CERT_FILE, "the end"])
 def test_a_certificate_has_its_key_wherever_a_renewal_is_cut_short(hub, tmp_path, monkeypatch, cut_at):
     folder = tmp_path / "ex-a"
-    hub.authority.issue(folder, Role.MEMBER, "ex-a", place=hub.place)
+    hub.authority.issue(folder, Role.MEMBER, "ex-a", address=hub.address)
 
     def write(path, content):
         if path.name == cut_at:
@@ -203,8 +203,8 @@ def test_a_certificate_has_its_key_wherever_a_renewal_is_cut_short(hub, tmp_path
         renew(folder)
     monkeypatch.undo()
     paths = Certificates(*(str(folder / name) for name in ("ca.pem", "cert.pem", "key.pem")))
-    assert ask_trust(hub.place, paths) == hub.authority.ca
-    assert ask_trust(hub.place, Certificates.in_folder(folder)) == hub.authority.ca
+    assert ask_trust(hub.address, paths) == hub.authority.ca
+    assert ask_trust(hub.address, Certificates.in_folder(folder)) == hub.authority.ca
 
 
 class TestRotationOfTheAuthority:
@@ -212,7 +212,7 @@ class TestRotationOfTheAuthority:
     def machines(self, hub, tmp_path):
         made = {"ex-a": Role.MEMBER, "node-2": Role.SCHEDULER}
         for name, role in made.items():
-            hub.authority.issue(tmp_path / name, role, name, place=hub.place)
+            hub.authority.issue(tmp_path / name, role, name, address=hub.address)
         return [tmp_path / name for name in made]
 
     def test_everybody_comes_along_and_the_former_one_is_worth_nothing_then(self, hub, machines, tmp_path, at):
@@ -253,7 +253,7 @@ class TestRotationOfTheAuthority:
         assert hub.authority.forget_former()
         at(0)
         hub.look()
-        former.issue(tmp_path / "forged", Role.SCHEDULER, "mallory", place=hub.place)
+        former.issue(tmp_path / "forged", Role.SCHEDULER, "mallory", address=hub.address)
         (tmp_path / "forged" / "ca.pem").write_bytes(hub.authority.signing)
         with pytest.raises(ExecutorUnavailable):
             look_after(tmp_path / "forged")
@@ -302,19 +302,19 @@ class TestRotationOfTheAuthority:
             step()
             hub.look()
             folder, name = tmp_path / f"ex-{number}", f"ex-{number}"
-            enrol(hub.place.url, hub.authority.invite(hub.place.join_port), name, folder)
+            enrol(hub.address.url, hub.authority.invite(hub.address.join_port), name, folder)
             assert look_after(folder)
 
     def test_a_stranger_cannot_put_its_authority_beside_the_one_that_a_token_names(self, hub, tmp_path, monkeypatch):
-        token = hub.authority.invite(hub.place.join_port)
+        token = hub.authority.invite(hub.address.join_port)
         genuine = hub.authority.ca
         stranger = Hub(tmp_path / "stranger")
         try:
             both = stranger.authority.ca + genuine
             monkeypatch.setattr(Authority, "ca", property(lambda _: both))
-            to_stranger = token.replace(str(hub.place.join_port), str(stranger.place.join_port), 1)
+            to_stranger = token.replace(str(hub.address.join_port), str(stranger.address.join_port), 1)
             with pytest.raises(ExecutorUnavailable):
-                enrol(stranger.place.url, to_stranger, "ex-a", tmp_path / "ex-a")
+                enrol(stranger.address.url, to_stranger, "ex-a", tmp_path / "ex-a")
         finally:
             stranger.close()
         assert not (tmp_path / "ex-a").exists()
@@ -329,9 +329,9 @@ def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, report
         hub = Authority(tmp_path / "hub")
         at(-300 * DAY)
         old = {"ex-a": tmp_path / "ex-a" / "certs", "node-2": tmp_path / "node-2" / "certs"}
-        place = place_in(hub.folder)
-        hub.issue(old["ex-a"], Role.MEMBER, "ex-a", place=place)
-        certificates = hub.issue(old["node-2"], Role.SCHEDULER, "node-2", place=place)
+        address = hub_address_in(hub.folder)
+        hub.issue(old["ex-a"], Role.MEMBER, "ex-a", address=address)
+        certificates = hub.issue(old["node-2"], Role.SCHEDULER, "node-2", address=address)
         at(0)
         serials = {name: cert_in(folder).serial_number for name, folder in old.items()}
         yard.join("ex-a")

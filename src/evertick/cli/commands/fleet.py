@@ -124,32 +124,32 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
     from evertick.executors.fleet.settings import PORT, check_url, need_cryptography
 
     need_cryptography()
-    from evertick.executors.fleet.certs import Place
+    from evertick.executors.fleet.certs import HubAddress
     from evertick.executors.fleet.enrolment import EnrolmentServer
     from evertick.executors.fleet.hub_folder import provide, reachable_url
     from evertick.executors.fleet.identity import Role
     from evertick.executors.fleet.process_supervisor import CERTIFICATE_SECONDS, Part
 
     parts = urlsplit(url)
-    place = Place(url, join_port or (parts.port or PORT) + 1)
-    provision = provide(home, place)
+    address = HubAddress(url, join_port or (parts.port or PORT) + 1)
+    provision = provide(home, address)
     check_url(url, provision.certificates)
     try:
-        server = EnrolmentServer(provision.authority, provision.certificates, parts.hostname or "", place.join_port)
+        server = EnrolmentServer(provision.authority, provision.certificates, parts.hostname or "", address.join_port)
     except OSError as error:
         raise Conflict(
-            f"cannot listen on port {place.join_port}, on which machines join: {error}. Use --join-port."
+            f"cannot listen on port {address.join_port}, on which machines join: {error}. Use --join-port."
         ) from None
     server.start()
     if provision.is_new:
-        invitation = provision.authority.invite(place.join_port)
+        invitation = provision.authority.invite(address.join_port)
         note("To let one machine join within 24 hours, run there:")
         note(f"  {join_command(reachable_url(url), invitation, Role.MEMBER)}")
         note("For another machine: evertick fleet token")
     part = Part(url, provision.certificates, folder=str(home), http_port=http_port)
 
     def look_after() -> float:
-        provide(home, place)
+        provide(home, address)
         return CERTIFICATE_SECONDS
 
     _supervise("scheduler", part, look_after)

@@ -53,13 +53,13 @@ def token(role: str, name: str, hours: float, folder: Path | None, output: str) 
       evertick fleet token --role scheduler --name node-2 -o name
     """
     authority = _authority(folder)
-    from evertick.executors.fleet.hub_folder import place_in, reachable_url
+    from evertick.executors.fleet.hub_folder import hub_address_in, reachable_url
     from evertick.executors.fleet.identity import Role
     from evertick.model.instant import HOUR
 
-    place = place_in(authority.folder)
-    text = authority.invite(place.join_port, Role(role), name, int(hours * HOUR))
-    command = join_command(reachable_url(place.url), text, Role(role), name)
+    address = hub_address_in(authority.folder)
+    text = authority.invite(address.join_port, Role(role), name, int(hours * HOUR))
+    command = join_command(reachable_url(address.url), text, Role(role), name)
     show(output, {"token": text, "command": command}, lambda: show_text(command), name="token")
 
 
@@ -131,15 +131,15 @@ def issue(name: str, target: Path, role: str, folder: Path | None, output: str) 
       evertick fleet certs issue ex-a certs/ex-a
     """
     authority = _authority(folder)
-    from evertick.executors.fleet.certs import place_of
+    from evertick.executors.fleet.certs import hub_address_of
     from evertick.executors.fleet.identity import Role
 
-    place = place_of(authority.folder / "hub")
-    if place is not None:
+    address = hub_address_of(authority.folder / "hub")
+    if address is not None:
         from evertick.executors.fleet.hub_folder import reachable_url
 
-        place = place._replace(url=reachable_url(place.url))
-    authority.issue(target, Role(role), name, place=place)
+        address = address._replace(url=reachable_url(address.url))
+    authority.issue(target, Role(role), name, address=address)
     show(output, {"name": name, "folder": str(target)}, lambda: show_text(str(target)), name="folder")
 
 

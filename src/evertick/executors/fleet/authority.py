@@ -28,7 +28,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from evertick.errors import Conflict, NotFound, SettingsError
 from evertick.executors.fleet.certs import (
-    Place,
+    HubAddress,
     alternative_name,
     certificate_builder,
     fingerprint_of,
@@ -242,11 +242,11 @@ class Authority:
             return change.sign(csr, role, name, renews=True)
 
     def issue(
-        self, folder: Path, role: Role, name: str, hosts: Sequence[str] = (), place: Place | None = None
+        self, folder: Path, role: Role, name: str, hosts: Sequence[str] = (), address: HubAddress | None = None
     ) -> Certificates:
         """Issue a certificate with a new key, and write all files of a peer."""
         request = new_request(name)
-        return write_folder(folder, self.ca, self.sign(request.csr, role, name, hosts), request.key, place)
+        return write_folder(folder, self.ca, self.sign(request.csr, role, name, hosts), request.key, address)
 
     def list_certificates(self) -> list[Issued]:
         return sorted(self.read().issued, key=lambda one: (one.role, one.name, one.issued_at))

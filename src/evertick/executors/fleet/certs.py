@@ -24,13 +24,13 @@ from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.settings import CA_FILE, CERT_FILE, KEY_FILE, NEXT_KEY_FILE, Certificates
 from evertick.model.instant import DAY, HOUR, SECOND, Instant
 
-PLACE_FILE = "fleet.json"
+ADDRESS_FILE = "fleet.json"
 
 
 AUTHORITY_LIFETIME_US = 10 * 365 * DAY
 
 
-class Place(NamedTuple):
+class HubAddress(NamedTuple):
     """Where the hub's enrolment server listens."""
 
     url: str
@@ -57,15 +57,15 @@ def pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def write_folder(folder: Path, ca: bytes, cert: bytes, key: bytes, place: Place | None = None) -> Certificates:
+def write_folder(folder: Path, ca: bytes, cert: bytes, key: bytes, address: HubAddress | None = None) -> Certificates:
     """Write the private files of a peer. Other processes watch the certificate.
 
     Whenever this is cut short, the certificate that is there has its key.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    if place is not None:
-        write_private(folder / PLACE_FILE, json.dumps(place._asdict()).encode())
+    if address is not None:
+        write_private(folder / ADDRESS_FILE, json.dumps(address._asdict()).encode())
     for name, content in ((CA_FILE, ca), (NEXT_KEY_FILE, key), (CERT_FILE, cert)):
         write_private(folder / name, content)
     with contextlib.suppress(FileNotFoundError):  # a reader has done it meanwhile
@@ -73,10 +73,10 @@ def write_folder(folder: Path, ca: bytes, cert: bytes, key: bytes, place: Place 
     return Certificates.in_folder(folder)
 
 
-def place_of(folder: Path) -> Place | None:
+def hub_address_of(folder: Path) -> HubAddress | None:
     try:
-        plain = json.loads((folder / PLACE_FILE).read_text())
-        return Place(str(plain["url"]), int(plain["join_port"]))
+        plain = json.loads((folder / ADDRESS_FILE).read_text())
+        return HubAddress(str(plain["url"]), int(plain["join_port"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

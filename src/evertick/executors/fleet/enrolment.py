@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from evertick.errors import Conflict, EvertickError, ExecutorUnavailable, SettingsError
 from evertick.executors.fleet.authority import Authority, check_name
-from evertick.executors.fleet.certs import Place, new_request, place_of, write_folder
+from evertick.executors.fleet.certs import HubAddress, hub_address_of, new_request, write_folder
 from evertick.executors.fleet.control import client_context
 from evertick.executors.fleet.identity import Peer, Role, peer_of
 from evertick.executors.fleet.settings import Certificates
@@ -169,8 +169,8 @@ def enrol(url: str, token_text: str, name: str, folder: Path) -> Certificates:
     """Redeem a token for a certificate under this name."""
     check_name(name)
     token = Token.parse(token_text)
-    place = Place(url, token.join_port)
-    told = str(_ask(place, _blind_context(), {"ask": "authority"}, is_hub_known=False).get("ca", ""))
+    address = HubAddress(url, token.join_port)
+    told = str(_ask(address, _blind_context(), {"ask": "authority"}, is_hub_known=False).get("ca", ""))
     # Only the authority that the token names: an attacker could send it beside an authority of their own.
     ca = next((one for one in _certificates_in(told) if _is_named(one, token.fingerprint)), None)
     if ca is None:
@@ -180,8 +180,8 @@ def enrol(url: str, token_text: str, name: str, folder: Path) -> Certificates:
     context.load_verify_locations(cadata=ca)
     request = new_request(name)
     asked = {"ask": "join", "token": token.secret, "name": name, "csr": request.csr.decode()}
-    answer = _ask(place, context, asked)
-    return write_folder(folder, answer["ca"].encode(), answer["cert"].encode(), request.key, place)
+    answer = _ask(address, context, asked)
+    return write_folder(folder, answer["ca"].encode(), answer["cert"].encode(), request.key, address)
 
 
 def _certificates_in(text: str) -> list[str]:
@@ -196,41 +196,41 @@ def _is_named(ca: str, fingerprint: str) -> bool:
     return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=") == fingerprint
 
 
-def ask_trust(place: Place, certificates: Certificates) -> bytes:
+def ask_trust(address: HubAddress, certificates: Certificates) -> bytes:
     """The authorities to trust now; the one that signs comes first."""
-    return _ask(place, client_context(certificates), {"ask": "trust"})["ca"].encode()
+    return _ask(address, client_context(certificates), {"ask": "trust"})["ca"].encode()
 
 
 def renew(folder: Path) -> Certificates:
     """Replace a valid key and certificate by new ones."""
-    certificates, place = Certificates.in_folder(folder), place_of(folder)
-    if place is None:
+    certificates, address = Certificates.in_folder(folder), hub_address_of(folder)
+    if address is None:
         raise SettingsError(f"{folder} does not name the fleet of its certificate. Next: join again with a new token.")
     request = new_request("renewal")
-    answer = _ask(place, client_context(certificates), {"ask": "renew", "csr": request.csr.decode()})
+    answer = _ask(address, client_context(certificates), {"ask": "renew", "csr": request.csr.decode()})
     return write_folder(folder, answer["ca"].encode(), answer["cert"].encode(), request.key)
 
 
 def _ask(
-    place: Place, context: ssl.SSLContext, asked: Mapping[str, str], *, is_hub_known: bool = True
+    address: HubAddress, context: ssl.SSLContext, asked: Mapping[str, str], *, is_hub_known: bool = True
 ) -> dict[str, str]:
-    host = urlsplit(place.url).hostname or ""
+    host = urlsplit(address.url).hostname or ""
     try:
         with (
-            socket.create_connection((host, place.join_port), SECONDS) as plain,
+            socket.create_connection((host, address.join_port), SECONDS) as plain,
             context.wrap_socket(plain, server_hostname=host) as secure,
         ):
             if is_hub_known:
                 peer = peer_of(secure.getpeercert())
                 if peer is None or peer.role is not Role.HUB:
-                    raise ExecutorUnavailable(f"{host}:{place.join_port} is not the hub of the fleet.")
+                    raise ExecutorUnavailable(f"{host}:{address.join_port} is not the hub of the fleet.")
             secure.sendall(json.dumps(asked).encode() + b"\n")
             answer = json.loads(_read_line(secure))
     except (OSError, ValueError) as error:
-        reason = f"{host}:{place.join_port} does not respond as the hub of a fleet: {error}"
+        reason = f"{host}:{address.join_port} does not respond as the hub of a fleet: {error}"
         raise ExecutorUnavailable(reason) from None
     if not isinstance(answer, dict) or not all(isinstance(value, str) for value in answer.values()):
-        raise ExecutorUnavailable(f"{host}:{place.join_port} does not respond as the hub of a fleet.")
+        raise ExecutorUnavailable(f"{host}:{address.join_port} does not respond as the hub of a fleet.")
     if "refused" in answer:
         raise Conflict(answer["refused"])
     return answer

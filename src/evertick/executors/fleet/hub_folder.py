@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from evertick.errors import NotFound
 from evertick.executors.fleet.authority import Authority
-from evertick.executors.fleet.certs import Place, new_request, place_of, write_folder
+from evertick.executors.fleet.certs import HubAddress, hub_address_of, new_request, write_folder
 from evertick.executors.fleet.identity import Role
 from evertick.executors.fleet.renewal import needs_renewal
 from evertick.executors.fleet.settings import CA_FILE, CERT_FILE, PORT, Certificates
@@ -24,23 +24,23 @@ class Provision(NamedTuple):
     """Whether the authority was created by this call."""
 
 
-def provide(folder: Path, place: Place) -> Provision:
+def provide(folder: Path, address: HubAddress) -> Provision:
     """Create the certificates, or renew those that expire soon."""
     authority = Authority(folder)
     is_new = authority.create()
     authority.forget_former()
-    hosts = [reachable_host(place.url), "localhost", "127.0.0.1"]
-    certificates = _own(authority, Role.HUB, "hub", list(dict.fromkeys(hosts)), place)
-    _own(authority, Role.SCHEDULER, "scheduler", [], place)
+    hosts = [reachable_host(address.url), "localhost", "127.0.0.1"]
+    certificates = _own(authority, Role.HUB, "hub", list(dict.fromkeys(hosts)), address)
+    _own(authority, Role.SCHEDULER, "scheduler", [], address)
     return Provision(certificates, authority, is_new)
 
 
-def place_in(folder: Path) -> Place:
+def hub_address_in(folder: Path) -> HubAddress:
     """The address of the hub of this folder, as of its last start."""
-    place = place_of(folder / Role.HUB)
-    if place is None:
+    address = hub_address_of(folder / Role.HUB)
+    if address is None:
         raise NotFound(f"no fleet in '{folder}'. Start one with 'evertick fleet start', or name its --folder.")
-    return place
+    return address
 
 
 def reachable_host(url: str) -> str:
@@ -54,12 +54,12 @@ def reachable_url(url: str) -> str:
     return f"tls://{f'[{host}]' if ':' in host else host}:{urlsplit(url).port or PORT}"
 
 
-def _own(authority: Authority, role: Role, name: str, hosts: list[str], place: Place) -> Certificates:
+def _own(authority: Authority, role: Role, name: str, hosts: list[str], address: HubAddress) -> Certificates:
     folder = authority.folder / name
     if (folder / CERT_FILE).exists() and (folder / CA_FILE).read_bytes() == authority.ca:
         certificates = Certificates.in_folder(folder)
-        if place_of(folder) == place and not needs_renewal(certificates):
+        if hub_address_of(folder) == address and not needs_renewal(certificates):
             return certificates
     request = new_request(name)
     cert = authority.sign(request.csr, role, name, hosts, renews=True)
-    return write_folder(folder, authority.ca, cert, request.key, place)
+    return write_folder(folder, authority.ca, cert, request.key, address)

@@ -15,7 +15,7 @@ from pathlib import Path
 from cryptography import x509
 
 from evertick.errors import Conflict
-from evertick.executors.fleet.certs import place_of
+from evertick.executors.fleet.certs import hub_address_of
 from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.settings import CA_FILE, Certificates
 from evertick.model.instant import HOUR, SECOND
@@ -41,14 +41,14 @@ def look_after(folder: Path) -> float:
     """
     from evertick.executors.fleet.enrolment import ask_trust, renew
 
-    place = place_of(folder)
-    if place is None or (folder.parent / "authority").is_dir():
+    address = hub_address_of(folder)
+    if address is None or (folder.parent / "authority").is_dir():
         return LOOK_SECONDS
     certificates = Certificates.in_folder(folder)
     with _exclusive(folder) as is_exclusive:
         if is_exclusive:
             with contextlib.suppress(Conflict):  # a hub of an earlier version does not answer this
-                trusted = ask_trust(place, certificates)
+                trusted = ask_trust(address, certificates)
                 if trusted != Path(certificates.ca).read_bytes():
                     write_private(folder / CA_FILE, trusted)
             if needs_renewal(certificates):
