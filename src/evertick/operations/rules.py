@@ -162,7 +162,9 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
         case SkipReason.CALENDAR:
             rule = rule_of(job.schedules)
             advice = "to run on such a day: remove the calendar from the job, or the day from the calendar"
-            return Ruling(f"calendar: {rule}", origin_of(job, "calendar"), advice) if rule else NO_RULING
+            if not rule:  # it was removed since
+                return Ruling(advice="to run it: backfill that time; the job no longer has a calendar")
+            return Ruling(f"calendar: {rule}", origin_of(job, "calendar"), advice)
         case SkipReason.DISABLED:
             return Ruling(
                 f"enabled: {str(job.enabled).lower()}",

@@ -23,7 +23,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "pause": "Pause a job.",
     "resume": "Resume a paused job.",
     "start": "Start the scheduler on a folder of job files.",
-    "status": "Show the status of a job, or of the whole scheduler.",
+    "status": "Show the status of a job, of a run, or of the whole scheduler.",
     "trigger": "Run a job now.",
 }
 
