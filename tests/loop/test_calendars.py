@@ -8,7 +8,7 @@ from evertick.model.facts import read_facts
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.planning.verify import verify_ledger
-from tests.loop.harness import at, catching_up, job, world
+from tests.loop.harness import FOREVER, WAIT, at, catching_up, job, world
 
 TODAY = at("00:00") // DAY
 OFF = Calendar("company", days=(TODAY,), labels=("Founders' Day",))
@@ -125,3 +125,15 @@ def test_jobs_without_a_calendar_keep_their_group():
     here.run_until("09:30")
     assert here.ledger("c") == ["09:00 skipped calendar"]
     assert here.ledger("a") == here.ledger("b") == ["09:00 succeeded"]
+
+
+def test_a_waiting_run_whose_day_an_edit_excludes_is_decided_once():
+    here = world(job("a", HOURLY, overlap=WAIT))
+    here.act("a", FOREVER)
+    here.run_until("10:30")
+    assert here.ledger() == ["09:00 running", "10:00 waiting"]
+    here.define(job("a", under(), overlap=WAIT))
+    here.run_until("11:30")
+    assert here.ledger() == ["09:00 running", "10:00 skipped superseded", "11:00 skipped calendar"]
+    assert here.forgotten() == []
+    assert is_sound(here)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from evertick.loop import decide
 from evertick.loop.messages import LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, TIMED_OUT
@@ -310,14 +309,6 @@ def test_an_ended_run_is_remembered_for_the_grace_and_then_forgotten():
     here.run_until("09:00:25")
     assert [ended.run.key for ended in here.state.recent] == [NINE]
     here.run_until("09:00:40")
-    assert not here.state.recent
-
-
-def test_in_a_storm_an_ended_run_is_forgotten_as_soon_as_the_ledger_has_its_end(monkeypatch):
-    monkeypatch.setattr(decide, "RECENT_MAX", 0)
-    here = world(job())
-    here.run_until("09:00:10")
-    assert here.ledger() == ["09:00 succeeded"]
     assert not here.state.recent
 
 

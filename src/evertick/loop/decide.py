@@ -8,7 +8,6 @@ in the simulator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, peers, placement, reports, requests, subruns
 from evertick.loop.batch_builder import changes_to_tell
@@ -57,7 +56,6 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.loop.plan import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
-from evertick.loop.runs import EndedRun
 from evertick.loop.state import PendingBatch, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant, to_text
@@ -65,9 +63,6 @@ from evertick.model.lifecycle import PLANNED, RETRYING, RUNNING, Trigger
 from evertick.model.loss import LossReason
 from evertick.model.run import Change, Entry, RunKey
 from evertick.planning.catchup import is_missed
-
-RECENT_MAX: Final = 10_000
-"""Ended runs that are kept for their grace; in a storm of more, those go first whose end is in the ledger."""
 
 
 def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
@@ -338,16 +333,8 @@ def _clean_up(state: State, turn: Turn) -> None:
         if _has_unanswered_changes(state, turn) and len(state.recent) <= state.settings.changes:
             break
         state.recent.popleft()
-    while len(state.recent) > RECENT_MAX and _is_answered(state, state.recent[0]):
-        state.recent.popleft()
     if state.retiring:
         jobs.end_retired(state, turn)
-
-
-def _is_answered(state: State, ended: EndedRun) -> bool:
-    """Whether the ledger has answered the writes of the turn in which a run ended."""
-    is_sent = ended.record < state.next_record or ended.batch < state.next_batch
-    return is_sent and ended.record not in state.records and ended.batch not in state.batches
 
 
 def _has_unanswered_changes(state: State, turn: Turn) -> bool:

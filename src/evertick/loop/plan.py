@@ -109,6 +109,7 @@ def _supersede_edited(state: State, turn: Turn, job: JobState) -> Instant:
     if not waiting:
         return job.watermark
     schedules = compile_all(job.job.schedules)  # without what the calendar of now excludes
+    skipped = list(turn.past.get(job.job.id, ()))
     is_edited = job.is_edited
     for run in waiting:
         if next_of(schedules, run.key.scheduled_for - 1) != run.key.scheduled_for:
@@ -117,6 +118,9 @@ def _supersede_edited(state: State, turn: Turn, job: JobState) -> Instant:
             _skip_with_batch(
                 state, turn, job, run, Change(run.key, SKIPPED, turn.now, reason=SkipReason.SUPERSEDED, detail=detail)
             )
+            skipped.append(run.key.scheduled_for)
+    # A calendar may exclude it: then it is an occurrence still, and the plan must not enter it a second time.
+    turn.past[job.job.id] = tuple(skipped)
     return min(job.watermark, waiting[0].key.scheduled_for - 1) if is_edited else job.watermark
 
 

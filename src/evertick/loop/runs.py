@@ -156,13 +156,10 @@ class Awaited(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """A run that ended, kept until `forget_at` for questions about it; in a storm, until the ledger has its end."""
+    """A run that ended, kept until `forget_at` for questions about it."""
 
     forget_at: Instant
     run: OpenRun
-    batch: int
-    """The writes of the turn in which it ended: its end is in one of them."""
-    record: int
     detail: str
     finished_at: Instant | None
     exit_code: int | None

@@ -67,7 +67,7 @@ class Turn:
         self.planned: list[JobState] = []
         """Jobs that were planned by themselves: what of them waits may be free to go now."""
         self.past: dict[str, tuple[Instant, ...]] = {}
-        """By job: one-offs that were past when this turn first saw them, and are entered as missed."""
+        """By job: occurrences that this turn has decided: one-offs that were past, and runs of an edited job."""
         self._draft = BatchBuilder()
         self._changes: list[Change] = []
         """What became of runs, for the write after the transaction."""
@@ -254,8 +254,7 @@ class Turn:
             statistics.skipped[reason] += 1
         else:
             statistics.ended[run.state] += 1
-        writes = (state.next_batch, state.next_record)
-        state.recent.append(EndedRun(self.now + state.settings.keep_us, run, *writes, detail, finished_at, exit_code))
+        state.recent.append(EndedRun(self.now + state.settings.keep_us, run, detail, finished_at, exit_code))
 
     # --- effects that are no writing
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import click
@@ -29,10 +29,6 @@ MEASURED = 100
 """Past runs of a job whose durations are used."""
 JOBS_SHOWN = 20
 BARS = " ▁▂▃▄▅▆▇█"
-
-
-class Progress(Protocol):
-    def update(self, n_steps: int) -> None: ...
 
 
 @click.command()
@@ -89,9 +85,9 @@ def simulate(
     since = times.now() if after is None else after
     asked = since + days * DAY
     until = cut_period(jobs.values(), since, asked)
-    with _progress(-(-(until - since) // HOUR)) as progress:
+    with _progress(-(-(until - since) // HOUR)) as advance:
         rows = run_simulation(
-            jobs, lambda job_id, number: takes[job_id].draw(number), queues, since, until, lambda _: progress.update(1)
+            jobs, lambda job_id, number: takes[job_id].draw(number), queues, since, until, lambda _: advance(1)
         )
     found = report_forecast(rows, jobs, takes, queues, since, until, is_shortened=until < asked)
     zone = chosen.settings().timezone
@@ -155,13 +151,13 @@ def _seconds(text: str, option: str) -> float:
 
 
 @contextmanager
-def _progress(hours: int) -> Iterator[Progress]:
+def _progress(hours: int) -> Iterator[Callable[[int], None]]:
     import sys
 
     with click.progressbar(
         length=hours, label="Simulating", file=sys.stderr, hidden=not is_terminal(sys.stderr)
     ) as progress:
-        yield progress
+        yield progress.update
 
 
 def _tell(found: Forecast, zone: str, most: int | None) -> None:

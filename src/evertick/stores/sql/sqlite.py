@@ -131,7 +131,7 @@ class SqliteStore(SqlStore):
         self._many(connection, self._sql.insert_entry, rows[whole:])
 
     def _update(self, connection: sa.Connection, rows: Sequence[Params]) -> int:
-        """By the columns that they set: most changes set few, and naming only those is nearly twice as fast."""
+        """By the columns that they set: most changes set few, and naming only those is faster."""
         alike: defaultdict[tuple[type, ...], list[Params]] = defaultdict(list)
         for row in rows:
             alike[tuple(map(type, row))].append(row)
