@@ -76,6 +76,8 @@ QUESTIONS = {
     "/session": {"/session"},
     "/tokens": {"/tokens"},
     "/settings": {"/settings"},
+    "/attention": {"/attention"},
+    "/jobs/{job}/steps": {"/jobs/etl/steps"},
     "/audit": {"/audit"},
     "/definitions": {"/definitions"},
 }

@@ -71,8 +71,8 @@ def at_the_end_of_a_commit(store, happen: Callable[[], None], monkeypatch) -> No
     """Let something happen when all is written and nothing is committed yet, once."""
     count = store._count
 
-    def counting(connection, counted) -> None:
-        count(connection, counted)
+    def counting(connection, *counted) -> None:
+        count(connection, *counted)
         monkeypatch.setattr(store, "_count", count)
         happen()
 
