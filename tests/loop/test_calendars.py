@@ -8,7 +8,7 @@ from evertick.model.facts import read_facts
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.planning.verify import verify_ledger
-from tests.loop.harness import FOREVER, WAIT, at, catching_up, job, world
+from tests.loop.harness import FOREVER, WAIT, at, catching_up, job, parallel, world
 
 TODAY = at("00:00") // DAY
 OFF = Calendar("company", days=(TODAY,), labels=("Founders' Day",))
@@ -136,4 +136,16 @@ def test_a_waiting_run_whose_day_an_edit_excludes_is_decided_once():
     here.run_until("11:30")
     assert here.ledger() == ["09:00 running", "10:00 skipped superseded", "11:00 skipped calendar"]
     assert here.forgotten() == []
+    assert is_sound(here)
+
+
+def test_an_excluded_occurrence_that_is_due_while_another_owner_answers_does_not_run():
+    """A node that takes the job over asks what became of its runs, and lets the due ones wait for the answer."""
+    here = world(job("a", under(calendar=Calendar("b", days=(TODAY + 1,))), overlap=parallel(3)), start="22:30")
+    here.act("a", FOREVER)
+    here.run_until("23:59:58")
+    here.executor.remembers_after_us = 10 * MINUTE
+    here.restart(after=SECOND)
+    here.run_for(30 * MINUTE)
+    assert here.ledger() == ["23:00 running", "1d00:00 skipped calendar"]
     assert is_sound(here)

@@ -292,6 +292,17 @@ class TestAMemberOfTheFleet:
         here.run_for(5 * SECOND)
         assert here.rows("c") == []
 
+    def test_a_step_whose_run_was_never_made_fails_when_its_job_is_gone(self, here):
+        """While the file of its job may come back it waits; after that no definition can allow the run."""
+        here.delete("a")
+        here.restart(after=SECOND)
+        here.say(FROM_MEMBER)
+        here.run_for(30 * SECOND)
+        assert told(here) == []
+        here.run_for(2 * MINUTE)
+        assert [end.state for end in told(here)] == [FAILED]
+        assert here.rows("b") == []
+
     def test_a_node_that_has_lost_its_job_leaves_the_answer_to_the_next_owner(self, here):
         here.say(here.lost(bucket_of("a")))
         here.say(FROM_MEMBER)

@@ -58,6 +58,8 @@ class Target:
     """Why this user cannot read the scheduler's state folder; empty if they can."""
     is_store_hidden: bool = False
     """Whether the ledger's URL holds a password, so that the scheduler has not recorded it."""
+    keeps_cache: bool = True
+    """Whether reading the job files may write what was parsed; not for a command that promises to change nothing."""
     _definitions: list[Folder] = field(default_factory=list, repr=False, compare=False)
     """The job files, once a command has read them."""
 
@@ -166,7 +168,7 @@ class Target:
         if self.folder is None:
             return Folder()
         cache = self.state / DEFINITION_CACHE if self.state is not None else None
-        keeps_cache = cache is not None and self._may_keep_cache(cache)
+        keeps_cache = self.keeps_cache and cache is not None and self._may_keep_cache(cache)
         found = load_folder(self.folder, Settings.load(self.folder), cache=cache, keeps_cache=keeps_cache)
         if found.errors:
             wrong = f"{len(found.errors):,} of {counted(len(found.files), 'job file')}"

@@ -133,6 +133,12 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     if state.is_stopping:
         return  # it stays `planned`; whoever starts next finds it
     assert job.planned is not None
+    excluded = exclusion_of(job.job.schedules, run.key.scheduled_for) if _has_calendar(job, run) else None
+    if excluded is not None:
+        # First: what waits for anything else leaves its queue without another look at the calendar.
+        run.facts = joined(run.facts, excluded.facts)
+        skip(state, turn, job, run, SkipReason.CALENDAR, str(excluded))
+        return
     if job.hold is Hold.RETIRED or (job.hold is not None and is_of_schedule(run)) or job.asked:
         if job.hold is not None:
             note_wait(run, Wait(WaitKind.HOLD, turn.now, str(job.hold)))
@@ -246,13 +252,13 @@ def _overlap_for(job: JobState, lane: Lane, run: OpenRun) -> Overlap:
     return Overlap(OverlapKind.REPLACE) if run.key.origin == RESTART else job.overlap_of(lane)
 
 
+def _has_calendar(job: JobState, run: OpenRun) -> bool:
+    """Whether a calendar decides about the run: one that was requested ignores it."""
+    return has_calendar(job.job.schedules) and is_of_schedule(run)
+
+
 def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tuple[SkipReason, str] | None:
     policy, at = job.job.policy, run.key.scheduled_for
-    if has_calendar(job.job.schedules) and is_of_schedule(run):
-        excluded = exclusion_of(job.job.schedules, at)
-        if excluded is not None:
-            run.facts = joined(run.facts, excluded.facts)
-            return SkipReason.CALENDAR, str(excluded)
     if job.skip_next and is_of_schedule(run):
         job.skip_next -= 1
         turn.keep_job(job)

@@ -72,7 +72,8 @@ def _may_ask(state: State, message: SubRunWanted) -> bool:
 
 def _may_return(state: State, job_id: str) -> bool:
     """Whether the definition of a job is away for the moment, as while its file is written."""
-    return job_id in state.jobs and job_id not in state.definitions
+    job = state.jobs.get(job_id)
+    return job is not None and not job.is_gone and job_id not in state.definitions
 
 
 def _submit(state: State, turn: Turn, awaited: Awaited) -> None:

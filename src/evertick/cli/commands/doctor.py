@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: 
     from evertick.cli.doctor_checks import FAIL, WARN, run_checks
 
     # An invalid setting is a finding; it must not keep the other checks from running.
-    target = find_target(store, folder, is_lenient=True)
+    target = replace(find_target(store, folder, is_lenient=True), keeps_cache=False)
     found = list(run_checks(_checks(target, is_full=is_full)))
     rows = [one._asdict() for one in found]
     columns = (
