@@ -289,6 +289,7 @@ class World:
 
     def settle(self) -> None:
         """Take turns until there is nothing more to do at this instant."""
+        idle_turns = 0
         for _ in range(5_000):
             self.inbox += self.executor.reports()
             if not self.inbox and self.wake_at > self.now:
@@ -296,8 +297,9 @@ class World:
             was_idle, ring_size = not self.inbox, len(self.state.ring)
             self.turn()
             is_idle = was_idle and not self.turns[-1][2] and len(self.state.ring) == ring_size
-            if is_idle and self.wake_at <= self.now:
-                # A real loop would burn a processor here.
+            idle_turns = idle_turns + 1 if is_idle else 0
+            if idle_turns > 1 and self.wake_at <= self.now:
+                # A real loop would burn a processor here. One such turn is a plan that gave way to what was due.
                 self.spins += 1
                 self.wake_at = self.now + self.settings.interval_us
         raise AssertionError("the loop does not come to rest")

@@ -217,8 +217,9 @@ def draw_chains(
     drawn = []
     for number in range(random.randint(1, 3)):
         upstream = tuple(sorted(set(random.choices(names, k=random.choice((1, 1, 2))))))
-        # Mostly successes: failures are rare in most worlds.
-        on = random.choice((AfterEnd.SUCCESS, AfterEnd.SUCCESS, AfterEnd.FAILURE, AfterEnd.END))
+        # Mostly successes: failures are rare in most worlds. By a draw of its own, as that of calendars.
+        own = Random(f"after {number} {start} {upstream}")
+        on = own.choice((AfterEnd.SUCCESS, AfterEnd.SUCCESS, AfterEnd.FAILURE, AfterEnd.END))
         after = After(upstream, random.choice(tuple(AfterMode)), on)
         job = draw_job(random, f"chain-{number}", start, length_us, period_us)
         drawn.append(replace(job, schedules=(), stops=(), restarts=(), after=after))
