@@ -149,3 +149,15 @@ def test_an_excluded_occurrence_that_is_due_while_another_owner_answers_does_not
     here.run_for(30 * MINUTE)
     assert here.ledger() == ["23:00 running", "1d00:00 skipped calendar"]
     assert is_sound(here)
+
+
+def test_an_excluded_occurrence_does_not_run_because_its_calendar_is_removed_before_a_restart():
+    here = world(job("a", under(), **catching_up("latest", DAY)))
+    here.run_until("08:59:58")
+    assert here.ledger() == ["09:00 planned"]
+    here.restart(after=10 * MINUTE, jobs=[job("a", CronSpec("30 2 * * *", "UTC"), **catching_up("latest", DAY))])
+    here.run_for(MINUTE)
+    assert here.ledger() == ["09:00 skipped calendar"]
+    assert here.rows("a")[0].detail == "Founders' Day is excluded by the calendar company"
+    assert not here.launches
+    assert is_sound(here)

@@ -29,6 +29,7 @@ from evertick.model.lifecycle import (
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind
 from evertick.model.routing import Strategy
 from evertick.model.schedule import has_calendar
+from evertick.planning.calendar import excluded_text
 from evertick.planning.catchup import is_missed, is_too_late
 from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
 from evertick.planning.schedules import compile_all, exclusion_of, previous_of
@@ -133,11 +134,15 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     if state.is_stopping:
         return  # it stays `planned`; whoever starts next finds it
     assert job.planned is not None
+    # First: what waits for anything else leaves its queue without another look at the calendar.
     excluded = exclusion_of(job.job.schedules, run.key.scheduled_for) if _has_calendar(job, run) else None
     if excluded is not None:
-        # First: what waits for anything else leaves its queue without another look at the calendar.
         run.facts = joined(run.facts, excluded.facts)
         skip(state, turn, job, run, SkipReason.CALENDAR, str(excluded))
+        return
+    if run.facts.calendar:
+        # It was due on an excluded day, and an edit came before it could be skipped.
+        skip(state, turn, job, run, SkipReason.CALENDAR, excluded_text(run.facts))
         return
     if job.hold is Hold.RETIRED or (job.hold is not None and is_of_schedule(run)) or job.asked:
         if job.hold is not None:

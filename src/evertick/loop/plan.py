@@ -9,7 +9,7 @@ from evertick.model.facts import facts_text, joined, read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.run import Change, Entry, RunKey
-from evertick.planning.planner import JobView, Plan, plan
+from evertick.planning.planner import JobView, Plan, plan, planned_facts
 from evertick.planning.schedules import compile_all, next_of
 
 _NO_LANE = Lane()
@@ -63,9 +63,12 @@ def _enter_on_time(state: State, turn: Turn, until: Instant) -> None:
             for job_id in members:
                 key = RunKey(job_id, instant)
                 run = OpenRun(key, Trigger.SCHEDULER, now)
-                entries.append(Entry(key, PLANNED, Trigger.SCHEDULER, now))
-                runs.append(run)
                 job = jobs[job_id]
+                facts = planned_facts(job.job, instant)
+                if facts:
+                    run.facts = run.told_facts = read_facts(facts)
+                entries.append(Entry(key, PLANNED, Trigger.SCHEDULER, now, facts=facts))
+                runs.append(run)
                 if job.planned is None:
                     job.planned = {}
                 job.planned[key] = run
@@ -132,6 +135,7 @@ def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, thro
         planned=tuple(sorted(key.scheduled_for for key, run in (job.planned or {}).items() if _is_undecided(run))),
         waiting=_backlog(job),
         skipped=turn.past.get(job.job.id, ()),
+        excluded={key.scheduled_for: run.facts for key, run in (job.planned or {}).items() if run.facts.calendar},
         idle_reason=job.idle_reason,
         keep=job.keep,
     )

@@ -46,6 +46,11 @@ class Exclusion(NamedTuple):
         return f"{self.day} is {where} the calendar {self.calendar}{moved}"
 
 
+def excluded_text(facts: Facts) -> str:
+    """The reason of an exclusion of which only the facts are left."""
+    return f"{facts.day} is excluded by the calendar {facts.calendar}"
+
+
 class Base(Protocol):
     """The schedule as it is written."""
 

@@ -9,8 +9,8 @@ ends in the result exactly once: as an entry to run, or inside a skip with its r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import Instant, to_text
@@ -18,8 +18,8 @@ from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Change, Entry, RunKey
-from evertick.model.schedule import AtSpec
-from evertick.planning.calendar import ExcludedOccurrences, Exclusion
+from evertick.model.schedule import AtSpec, has_calendar
+from evertick.planning.calendar import ExcludedOccurrences, Exclusion, excluded_text
 from evertick.planning.catchup import REASON_NOT_KEPT, is_too_late, keep_missed, missed_through, replay_from
 from evertick.planning.schedules import (
     At,
@@ -55,6 +55,8 @@ class JobView:
     """What a person chose on resuming, instead of the job's own policy."""
     skipped: tuple[Instant, ...] = ()
     """Occurrences after the watermark that the transaction of this plan enters as skipped already."""
+    excluded: Mapping[Instant, Facts] = field(default_factory=dict)
+    """Those of `planned` that a calendar excluded when they were entered, and what it said."""
 
     @property
     def was_held(self) -> bool:
@@ -123,7 +125,7 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
     on_time = _enter_on_time(view, every, missed_end, through, now)
     planned_on_time = [at for at in view.planned if at not in late_planned]
     late_excluded: list[Change] = []
-    if excluded:
+    if excluded or view.excluded:
         late_excluded = _skip_planned(view, late_planned, now)
         taken = {change.key.scheduled_for for change in late_excluded}
         late_planned = tuple(at for at in late_planned if at not in taken)
@@ -377,19 +379,16 @@ def _excluded_entry(view: JobView, at: Instant, why: Exclusion, now: Instant) ->
 
 
 def _skip_planned(view: JobView, planned: Iterable[Instant], now: Instant) -> list[Change]:
-    """What was entered ahead for an excluded day and was not skipped when it was due."""
-    return [
-        Change(
-            RunKey(view.job.id, at),
-            SKIPPED,
-            now,
-            reason=SkipReason.CALENDAR,
-            detail=str(why),
-            facts=facts_text(why.facts),
-        )
-        for at in planned
-        if (why := exclusion_of(view.job.schedules, at)) is not None
-    ]
+    """What was entered ahead for an excluded day and was not skipped when it was due, whatever the schedule is now."""
+    changes: list[Change] = []
+    for at in planned:
+        why = exclusion_of(view.job.schedules, at)
+        facts = view.excluded.get(at) if why is None else why.facts
+        if facts is not None:
+            detail = str(why or excluded_text(facts))
+            skipped = Change(RunKey(view.job.id, at), SKIPPED, now, reason=SkipReason.CALENDAR, detail=detail)
+            changes.append(skipped._replace(facts=facts_text(facts)))
+    return changes
 
 
 def _enter_on_time(
@@ -397,10 +396,16 @@ def _enter_on_time(
 ) -> list[Entry]:
     in_ledger = view.instants_in_ledger
     return [
-        Entry(RunKey(view.job.id, at), PLANNED, Trigger.SCHEDULER, now)
+        Entry(RunKey(view.job.id, at), PLANNED, Trigger.SCHEDULER, now, facts=planned_facts(view.job, at))
         for at in occurrences(schedules, start, end)
         if at not in in_ledger
     ]
+
+
+def planned_facts(job: Job, at: Instant) -> str:
+    """What the ledger keeps of an occurrence that is entered ahead: that a calendar excludes it, by then or by now."""
+    why = exclusion_of(job.schedules, at) if has_calendar(job.schedules) else None
+    return "" if why is None else facts_text(why.facts)
 
 
 def _clear_backlog(
