@@ -186,7 +186,7 @@ def test_a_retried_run_has_an_axis_of_its_own(page, busy):
 
 def test_a_job_that_always_fails_is_red_at_the_zoom_of_a_day(page, busy):
     page.goto(f"{busy.url}/?span=86400000&search=doomed")
-    page.get_by_role("link", name="doomed").wait_for()
+    page.locator("a.lane-name", has_text="doomed").wait_for()
     wait_for(lambda: page.locator("#main").evaluate(RED_SHARE) > 0.4)
 
 

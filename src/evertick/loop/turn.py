@@ -48,7 +48,6 @@ class Turn:
         "_changes",
         "_draft",
         "_effects",
-        "_launches",
         "_resubmitted",
         "missed",
         "now",
@@ -71,7 +70,6 @@ class Turn:
         self._draft = BatchBuilder()
         self._changes: list[Change] = []
         """What became of runs, for the write after the transaction."""
-        self._launches: list[Effect] = []
         self._effects: list[Effect] = []
         self._resubmitted: list[tuple[PendingBatch, Collection[int]]] = []
 
@@ -267,7 +265,7 @@ class Turn:
         """Start an attempt; `is_confirmed` when the ledger has it already that it is started."""
         self.state.statistics.launched += 1
         known = (run.key, run.attempt, run.fence, job.job, run.trigger, run.params, job.last_success_at, run.executor)
-        self._launches.append(Launch(*known, self.state.lease_until, is_confirmed or self.state.lease_until is None))
+        self._effects.append(Launch(*known, self.state.lease_until, is_confirmed or self.state.lease_until is None))
 
     def stop(self, run: OpenRun) -> None:
         self._effects.append(Stop(run.key, run.attempt, run.stop_detail or ""))
@@ -314,16 +312,11 @@ class Turn:
     # --- the end of it
 
     def effects(self) -> list[Effect]:
-        """Everything, commits first: a launch or a change never overtakes the entry it is about.
-
-        Launches go before the record of them, which the writer then does not encode while they are being made. All
-        that reads the ledger goes behind it.
-        """
+        """Everything, commits first: a launch or a change never overtakes the entry it is about."""
         self._gather_answered()
         writes: list[Effect] = [commit_again(self.state, pending, lost) for pending, lost in self._resubmitted]
         if not self._draft.is_empty:
             writes.append(self._draft.commit(self.state))
-        writes += self._launches
         if self._changes:
             writes.append(record(self.state, self._changes))
         return writes + self._effects
