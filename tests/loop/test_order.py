@@ -51,7 +51,7 @@ def test_a_launch_does_not_wait_for_the_plan_of_what_comes_later():
     driver.own()
     driver.run_until(driver.now + 3 * SECOND)
     fired = driver.say(after_us=SECOND)
-    assert [type(effect) for effect in fired.effects] == [Launch, Record]
+    assert [type(effect) for effect in fired.effects] == [Record, Launch]
     assert fired.wake_at == driver.now
     assert [type(effect) for effect in driver.say().effects] == [Commit]
 
