@@ -823,6 +823,17 @@ export interface NewToken {
   token: string;
 }
 
+/** What the reader can do next. */
+export interface NextStep {
+  kind: NextStepKind;
+  /** What it is for, such as `to run it now`. */
+  text: string;
+  /** For a terminal. */
+  command: string;
+}
+
+export type NextStepKind = "run-occurrence" | "retry" | "resume" | "read-log" | "preview-catchup" | "show-job" | "forget-node" | "verify" | "name-folder";
+
 export interface NodeRun {
   run: string;
   job: string;
@@ -1387,6 +1398,7 @@ export interface Why {
   reason: SkipReason | null;
   verdict: string;
   sentences: string[];
+  next_steps: NextStep[];
   run: RunSummary | null;
   /** The run that was in the way, or that replaced this one. */
   other_run: RunSummary | null;
