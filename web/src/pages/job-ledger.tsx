@@ -111,8 +111,8 @@ function WhyCard({ job, at }: { job: JobDetail; at: string }) {
 const CHANGES: Partial<Record<SkipReason, string>> = {
   overlap: "Queue instead of skipping",
   superseded: "Queue instead of skipping",
-  missed: "Run what was missed",
-  paused: "Run what was missed",
+  missed: "Run missed occurrences",
+  paused: "Run missed occurrences",
   "already-succeeded": "Run even after a success",
   disabled: "Enable the job",
 };

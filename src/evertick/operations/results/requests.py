@@ -127,7 +127,7 @@ class NextStepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NextStep(Result):
-    """What the reader can do next."""
+    """What can be done next about an occurrence."""
 
     kind: NextStepKind
     text: str
