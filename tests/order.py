@@ -47,6 +47,7 @@ LONG = (
     "tests/web/test_fleet",
     "tests/stores/test_migrations",
     "tests/fleet/test_resources",
+    "tests/kinds/test_ssh",
     "tests/fleet/test_nodes",
     "tests/executors/test_local",
     "tests/executors/test_keeper_faults",

@@ -3,7 +3,8 @@
 PostgreSQL comes as a wheel. MariaDB is looked for where a package manager puts it, and otherwise fetched:
 as root with apt-get, without root by unpacking the same packages into ~/.cache/evertick. Only the `-core`
 packages are taken: the programs, without the system service that the full package would start on port 3306.
-Chromium and bubblewrap are the distribution's: the page and sandboxes are to work with what people have.
+Chromium, bubblewrap and OpenSSH are the distribution's: the page, sandboxes and steps are to work with what people
+have.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ CHROMIUM_BY_HAND = (
 BWRAP_BY_HAND = (
     "Install bubblewrap so that 'bwrap' is on the PATH (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf\n"
     "  install bubblewrap; Arch: pacman -S bubblewrap), then run this command again."
+)
+
+
+SSHD_BY_HAND = (
+    "Install OpenSSH so that 'sshd' and 'ssh' are on the PATH (Debian, Ubuntu: apt-get install openssh-server;\n"
+    "  Fedora: dnf install openssh-server; Arch: pacman -S openssh), then run this command again."
 )
 
 
@@ -100,6 +107,26 @@ def find_bwrap() -> Path | None:
 
 def obtain_bwrap() -> str:
     return install_package("bubblewrap", BWRAP_BY_HAND)
+
+
+def find_sshd() -> Path | None:
+    """The server that steps of the kind `ssh` are tried on; its package brings the client."""
+    found = shutil.which("sshd", path=os.pathsep.join([os.environ.get("PATH", ""), *PLACES]))
+    return Path(found) if found and shutil.which("ssh") else None
+
+
+def obtain_sshd() -> str:
+    # Debian starts the service when it installs the package; this program forbids that, and is gone afterwards.
+    policy = Path("/usr/sbin/policy-rc.d")
+    forbids = os.geteuid() == 0 and policy.parent.is_dir() and not policy.exists()
+    if forbids:
+        policy.write_text("#!/bin/sh\nexit 101\n")
+        policy.chmod(0o755)
+    try:
+        return install_package("openssh-server", SSHD_BY_HAND)
+    finally:
+        if forbids:
+            policy.unlink()
 
 
 def install_package(package: str, by_hand: str) -> str:
@@ -240,6 +267,7 @@ def main() -> int:
     failed |= not provide("MariaDB", lambda: (found := find_mariadb()) and found.server, obtain_mariadb, BY_HAND)
     failed |= not provide("Chromium", find_chromium, obtain_chromium, CHROMIUM_BY_HAND)
     failed |= not provide("bubblewrap", find_bwrap, obtain_bwrap, BWRAP_BY_HAND)
+    failed |= not provide("OpenSSH", find_sshd, obtain_sshd, SSHD_BY_HAND)
     if not failed:
         return 0
     if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:

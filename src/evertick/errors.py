@@ -62,11 +62,11 @@ class DefinitionError(EvertickError):
 
 
 class CronError(DefinitionError):
-    """A cron expression is invalid, or never fires."""
+    """A cron expression that cannot be read, or can never fire."""
 
 
 class DurationError(DefinitionError):
-    """A duration is invalid."""
+    """A duration that cannot be read."""
 
 
 class InvalidArgument(EvertickError):
@@ -83,11 +83,11 @@ class InvalidArgument(EvertickError):
 
 
 class SettingsError(EvertickError):
-    """A setting is invalid."""
+    """A setting that cannot be used."""
 
 
 class NotFound(EvertickError):
-    """Nothing has that name; `suggestions` has the nearest names."""
+    """Nothing of that name; `suggestions` holds the nearest ones."""
 
     def __init__(self, reason: str, suggestions: tuple[str, ...] = ()) -> None:
         super().__init__(reason, suggestions)

@@ -23,6 +23,7 @@ from evertick.model.work import (
     Param,
     Pod,
     PythonCall,
+    SshCommand,
     Step,
     SubJob,
     Work,
@@ -83,6 +84,8 @@ def _kind(kind: Kind, value_of: ValueOf) -> Kind:
             words = kind.command if kind.is_shell else tuple(render_template(word, value_of) for word in kind.command)
             env = tuple((name, render_template(value, value_of, _as_env)) for name, value in kind.env)
             return replace(kind, command=words, env=env)
+        case SshCommand() if not kind.is_shell:
+            return replace(kind, command=tuple(render_template(word, value_of) for word in kind.command))
         case _:
             return kind
 

@@ -1,4 +1,4 @@
-"""The messages that the loop receives."""
+"""What can be said to the loop."""
 
 from __future__ import annotations
 
@@ -68,24 +68,24 @@ __all__ = [
     "TriggerJob",
 ]
 
-"""Names where a caller waits for the answer; the loop only returns it."""
+"""Names the place where an asker waits; the loop only hands it back."""
 
 
 # --- time and the world
 
 
 class TimePassed(NamedTuple):
-    """The time since boot beside the wall clock, which tells a jump from a stall."""
+    """The time since boot beside the wall clock, so that a jump can be told from a stall."""
 
     boottime_us: int
-    """It cannot be set, and it counts suspend: a lease also ends while the machine sleeps."""
+    """Nobody sets it, and it counts suspend: a lease runs out while the machine sleeps."""
 
 
 class Shutdown(NamedTuple):
     """Plan and start nothing more."""
 
     ends_runs: bool = False
-    """Also stop active runs, instead of leaving them to the next scheduler."""
+    """Also end what runs, instead of leaving it to whoever starts next."""
 
 
 # --- definitions
@@ -97,62 +97,62 @@ class DefinitionsChanged(NamedTuple):
     jobs: Sequence[Job] = ()
     removed: Sequence[str] = ()
     is_whole: bool = True
-    """False: a definition cannot be read, so its job is unknown."""
+    """False: there is a definition that cannot be read, and nobody knows of which job."""
 
 
 class DefinitionsResynced(NamedTuple):
-    """The complete set of jobs."""
+    """These are all the jobs there are."""
 
     jobs: Sequence[Job]
     is_whole: bool = True
-    """As in `DefinitionsChanged`."""
+    """As of those that changed."""
 
 
 class DefinitionsDoubtful(NamedTuple):
-    """Events may have been lost: read all definitions."""
+    """Events may have been lost: ask for all of them."""
 
 
 # --- ownership
 
 
 class BucketsGained(NamedTuple):
-    """This node owns these buckets, under these epochs; the snapshot is what the ledger knows about their jobs."""
+    """This node owns these buckets, under these epochs; the snapshot is what the ledger knows of their jobs."""
 
     epochs: Mapping[int, int]
     snapshot: Snapshot
     successes: Mapping[str, Instant] = MappingProxyType({})
-    """By job, the scheduled time of the newest successful run, where the snapshot may have an older one."""
+    """Of jobs, the time for which the newest good run was, where the snapshot may have an older one."""
     failures: frozenset[str] = frozenset()
-    """Jobs whose newest run failed: this is recorded separately from the job's row, and may be there without it."""
+    """The jobs whose newest run went wrong: that is written apart from the line of the job, and may be there alone."""
 
 
 class BucketsLost(NamedTuple):
-    """This node no longer owns these buckets: it released them, or another node took them."""
+    """These buckets are no longer this node's: given up on purpose, or taken while it was not looking."""
 
     buckets: Mapping[int, int]
-    """With the epochs under which it owned them."""
+    """With the epochs under which they were."""
     is_fenced: bool = False
-    """Taken: the new owner may have given up its runs already, so they are stopped."""
+    """Taken: whoever has them may have given up its runs already, so they are ended."""
 
 
 class LeaseRenewed(NamedTuple):
-    """This node owns the buckets until then; afterwards nothing may be launched, whatever was planned."""
+    """The buckets are this node's until then; afterwards nothing may be launched, whatever was planned."""
 
     until: Instant
 
 
 class NodesSeen(NamedTuple):
-    """The live nodes, and the nodes that hold their runs whether or not they are alive."""
+    """The nodes that gave a sign of life, and those that hold what they run whether or not they did."""
 
     nodes: frozenset[str]
     holding: Mapping[str, RunsHeld] = MappingProxyType({})
-    """Under this node's own name: from another state folder."""
+    """Under this node's own name: from another state folder than its own."""
     forgotten: Mapping[str, str] = MappingProxyType({})
-    """The nodes that an operator has given up, and the operator."""
+    """The nodes that do not come back, and the operator who said so."""
 
 
 class OrphansFound(NamedTuple):
-    """Runs that an earlier process of this node has according to the ledger, whichever node owns their jobs."""
+    """Runs that the ledger says an earlier process of this node has, whoever owns their jobs."""
 
     runs: Sequence[LedgerRow]
 
@@ -169,7 +169,7 @@ class BatchCommitted(NamedTuple):
 
 
 class BatchFenced(NamedTuple):
-    """The batch was not written, because another node owns these buckets."""
+    """The batch was not written, because these buckets have another owner."""
 
     number: int
     buckets: Sequence[int]
@@ -177,19 +177,19 @@ class BatchFenced(NamedTuple):
 
 class ChangesRecorded(NamedTuple):
     numbers: Sequence[int]
-    """Numbers of the `Record`s that were written."""
+    """Of the `Record`s that were written."""
     refused: frozenset[RunKey] = frozenset()
 
 
 class SubRunFound(NamedTuple):
     key: RunKey
     answer: str | None
-    """The answer to the request: empty until there is one; None: the ledger has no such request."""
+    """To the request for it: empty until there is one, None when the ledger knows no such request."""
     row: LedgerRow | None
 
 
 class SubRunsSeen(NamedTuple):
-    """The ledger's state of runs that steps wait for."""
+    """What the ledger has about runs that steps wait for."""
 
     found: Sequence[SubRunFound]
 
@@ -201,25 +201,25 @@ class StopWanted(NamedTuple):
 
 
 class StopsSeen(NamedTuple):
-    """The runs on this node that their owners want stopped."""
+    """Which runs that this node has for other owners these want ended."""
 
     wanted: Sequence[StopWanted]
 
 
 class OutcomesSeen(NamedTuple):
-    """How the last runs of other nodes' jobs ended, on which a due run depends."""
+    """How the last runs of jobs of other nodes ended, which a run that is due depends on."""
 
     key: RunKey
-    """Key of the run that is due."""
+    """Of the run that is due."""
     failed: frozenset[str]
     """The jobs among them whose last run did not succeed."""
 
 
 class OpenRunsSeen(NamedTuple):
-    """A portion of the overdue open entries in the ledger, oldest first."""
+    """A portion of the overdue entries that are open by the ledger, oldest first."""
 
     number: int
-    """Number of the `Audit` that asked for it."""
+    """Of the `Audit` that asked for it."""
     rows: Sequence[LedgerRow]
     after: RunKey | None
     """Where the next portion begins; None: this was the last."""
@@ -229,11 +229,11 @@ class ReportsRead(NamedTuple):
     """Every report that nodes had forwarded when the ledger was read has been delivered."""
 
     number: int
-    """Number of the `ReadReports` that asked for them."""
+    """Of the `ReadReports` that asked for them."""
 
 
 class PlacementsRecalled(NamedTuple):
-    """Where a job ran last according to the ledger, newest last."""
+    """Where a job ran last, by the ledger; the newest last."""
 
     job_id: str
     placements: Sequence[str]
@@ -249,9 +249,9 @@ class TriggerJob(NamedTuple):
     trigger: Trigger = Trigger.MANUAL
     params: str = ""
     detail: str = ""
-    """What the run is for, as text."""
+    """In words, what it is for."""
     parents: tuple[Parent, ...] = ()
-    """The runs that caused it."""
+    """The runs that it exists because of."""
 
 
 class CancelRun(NamedTuple):
@@ -268,14 +268,14 @@ class PauseJob(NamedTuple):
     job_id: str
     note: str = ""
     submitted_at: Instant = 0
-    """A pause or resume that was requested before one that is already executed is out of date."""
+    """A pause or resume that was asked for before one that is carried out already is out of date."""
 
 
 class ResumeJob(NamedTuple):
     request_id: str
     job_id: str
     keep: Missed | None = None
-    """Which missed occurrences to run; None: as the job's own rule says."""
+    """What to do with what was missed; None: what the job's own policy says."""
     submitted_at: Instant = 0
 
 
@@ -287,20 +287,20 @@ class BackfillJob(NamedTuple):
     instants: Sequence[Instant]
     overlap: Overlap
     gap_us: int = 0
-    """Minimum time between two starts."""
+    """At least this long between two starts."""
 
 
 class ForwardedReport(NamedTuple):
-    """A report about a run of this node's job, from the node that owned the job before."""
+    """A report about a run of ours, from the node that had its job before."""
 
     request_id: str
     report: RunFinished
     node: str = ""
-    """The node that reports: several nodes may have launched an attempt with the same number."""
+    """Whose report it is: under one number an attempt may have been launched on several."""
 
 
 class ChainArrived(NamedTuple):
-    """A run ended of a job that `job_id` runs after."""
+    """A run of a job ended that `job_id` runs after."""
 
     request_id: str
     job_id: str

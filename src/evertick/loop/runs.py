@@ -1,4 +1,4 @@
-"""Open runs, and where they wait and run."""
+"""What is under way: runs that are open, and where they wait and run."""
 
 from __future__ import annotations
 
@@ -68,60 +68,60 @@ class OpenRun:
         self.started_at: Instant | None = None
         self.retry_at: Instant | None = None
         self.expected_at: Instant | None = None
-        """When it should have ended, if it is active and this was not reported yet."""
+        """When it should have ended, if it has not and nobody was told."""
         self.not_before: Instant = 0
         self.lease_us: int | None = None
         self.lease_until: Instant | None = None
         self.stop_detail: str | None = None
-        """Why it was asked to stop; None: it was not."""
+        """Why it was asked to end; None: it was not."""
         self.refusals = 0
         self.losses = 0
         self.steps = ""
-        """The state of its steps, as its executor reports it."""
+        """How its steps stand, as its executor says."""
         self.definition = ""
-        """The digest of its job's definition when the attempt was launched."""
+        """What its job was when the attempt was launched, by its digest."""
         self.earlier = ""
-        """The outcomes of earlier attempts, as `model.attempts` writes them."""
+        """What became of the attempts before, as `model.attempts` writes it."""
         self.facts = NO_FACTS
-        """Its facts: its parents, and what it waited for."""
+        """What it rests on: its parents, and what it waited for."""
         self.told_facts = NO_FACTS
-        """The facts that the ledger has."""
+        """Those that the ledger was told."""
         self.has_unsaid_steps = False
-        """Whether the ledger does not have its latest change yet."""
+        """Whether the ledger has yet to be told."""
         self.awaits_ledger = False
-        """Whether its launch waits for the ledger to record it."""
+        """Whether it is launched when the ledger has it that it is, which has not said so yet."""
         self.is_inherited = False
-        """Whether another node had it: that node may report its end until the ledger accepts a change of ours."""
+        """Whether another had it: until the ledger takes our word for it, that one may still say how it ended."""
         self.has_used_successes = False
-        """Whether it has used the ends of its upstream jobs; if it could not be started, it needs no new ones."""
+        """Whether those of the jobs before it were used for it; if it could not be started, it needs no others."""
         self.has_waited = False
-        """Whether it had to wait for its turn: for other runs, a queue, a member or upstream jobs."""
+        """Whether it had to wait for its turn: behind other runs, for a queue, a member or the jobs before it."""
         self.has_wait_detail = False
-        """Whether the ledger says what it waits for; this must be corrected when it starts."""
+        """Whether the ledger says of it what it waits for: true no longer when it is started."""
         self.was_asked = False
-        """Whether its executor was asked for its state and has not answered yet."""
+        """Whether its executor was asked what became of it and has not answered yet."""
         self.is_to_be_asked = False
-        """Whether that question is not sent yet, because reports of other nodes are read first."""
+        """Whether that question is only on its way: it waits for what other nodes have reported."""
         self.yields = 0
-        """How often it yielded to a run of higher priority."""
+        """How often it gave way to a run of a higher priority."""
         self.failed_elsewhere: frozenset[str] | None = None
-        """Jobs of other nodes that it requires and whose last run failed; None: the ledger has not answered."""
+        """Jobs of other nodes that it depends on and whose last run failed; None: the ledger has not said."""
         self.early_change: Change | None = None
-        """Its state before its entry was known to be in the ledger."""
+        """What it became before its entry was known to be in the ledger."""
 
     def due_at(self, now: Instant) -> Instant:
-        """An occurrence is due at its instant; a requested run is due at once, whatever clock the request used."""
+        """An occurrence is due at its instant; what was asked for is due at once, by whatever clock it was asked."""
         return min(self.key.scheduled_for, now) if self.key.origin else self.key.scheduled_for
 
 
 class Lane:
-    """Runs that one overlap rule judges together: a job's own, or those of one backfill."""
+    """Runs that are judged together by one overlap rule: a job's own, or those of one backfill."""
 
     __slots__ = ("active", "gap_us", "next_start_at", "overlap", "waiting")
 
     def __init__(self, overlap: Overlap | None = None, gap_us: int = 0) -> None:
         self.overlap = overlap
-        """A backfill's own rule; None: the job's current rule."""
+        """A backfill's own rule; None: the job's, as it is now."""
         self.gap_us = gap_us
         self.next_start_at: Instant = 0
         self.active: dict[RunKey, OpenRun] = {}
@@ -141,7 +141,7 @@ class Queue:
         self.limit = limit
         self.active: set[RunKey] = set()
         self.waiting: dict[tuple[str, str], None] = {}
-        """Job and origin of the lanes that would start a run if there were a free place, longest wait first."""
+        """Job and origin of the lanes that would start something if there were room, longest first."""
 
     @property
     def has_room(self) -> bool:
@@ -149,7 +149,7 @@ class Queue:
 
 
 class Awaited(NamedTuple):
-    """A run of another job that a step of a run on this node has requested."""
+    """A run of another job that a step of a run on this node has asked for."""
 
     wanted: SubRunWanted
     key: RunKey

@@ -36,6 +36,7 @@ from evertick.model.work import (
     Sandbox,
     Script,
     Secret,
+    SshCommand,
     Step,
     SubJob,
     Value,
@@ -228,6 +229,18 @@ def _kind(kind: Kind) -> Iterator[str]:
             yield from (f"param {name}: {value}" for name, value in params)
         case Pod():
             yield from _pod(kind)
+        case SshCommand():
+            yield from _ssh(kind)
+
+
+def _ssh(ssh: SshCommand) -> Iterator[str]:
+    yield f"ssh: {ssh.user + '@' if ssh.user else ''}{ssh.host}{f' port {ssh.port}' if ssh.port else ''}"
+    yield from _field("command", ssh.command[0] if ssh.is_shell else json.dumps(ssh.command, ensure_ascii=False))
+    for name, path in (("key", ssh.key), ("known_hosts", ssh.known_hosts), ("working_dir", ssh.working_dir)):
+        if path is not None:
+            yield f"{name}: {path}"
+    if ssh.connect_timeout_us != SshCommand("", ()).connect_timeout_us:
+        yield f"connect_timeout: {format_duration(ssh.connect_timeout_us)}"
 
 
 def _pod(pod: Pod) -> Iterator[str]:

@@ -55,7 +55,7 @@ class Trigger(StrEnum):
 
 
 class JobStatus(StrEnum):
-    """The status of a job."""
+    """How a job is shown."""
 
     IDLE = "idle"
     RUNNING = "running"

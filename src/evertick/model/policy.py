@@ -16,7 +16,7 @@ BACKLOG_MAX = 1_000
 
 
 class Missed(StrEnum):
-    """Which missed occurrences run."""
+    """Which missed occurrences are kept."""
 
     NONE = "none"
     FIRST = "first"

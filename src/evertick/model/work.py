@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from evertick.model.instant import SECOND
 from evertick.model.policy import Retry
 
 # --- values that are looked up when a run starts, never before
@@ -126,7 +127,27 @@ class Pod:
     """Laid over the pod's specification; what is written here wins."""
 
 
-Kind: TypeAlias = Command | Script | PythonCall | HttpCall | Pipeline | SubJob | Pod
+@dataclass(frozen=True, slots=True)
+class SshCommand:
+    """A command on another machine, by way of OpenSSH; the step ends as it does."""
+
+    host: str
+    command: tuple[str, ...]
+    is_shell: bool = False
+    """`command` is a single line for the shell of that machine."""
+    user: str | None = None
+    """None: as the OpenSSH configuration says, or the name of the local account."""
+    port: int | None = None
+    key: str | None = None
+    """The file of the private key; None: the usual ones of the account."""
+    known_hosts: str | None = None
+    """The file of the keys of hosts; None: the usual ones."""
+    working_dir: str | None = None
+    """On that machine; None: the home folder there."""
+    connect_timeout_us: int = 30 * SECOND
+
+
+Kind: TypeAlias = Command | Script | PythonCall | HttpCall | Pipeline | SubJob | Pod | SshCommand
 
 
 # --- conditions

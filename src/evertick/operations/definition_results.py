@@ -20,6 +20,7 @@ from evertick.model.work import (
     PythonCall,
     Script,
     Secret,
+    SshCommand,
     Step,
     SubJob,
 )
@@ -101,6 +102,8 @@ def summary_of(kind: Kind) -> tuple[str, str]:
             return "job", job_id
         case Pod(image, words):
             return "kubernetes", _short(f"{image} {' '.join(words)}".strip())
+        case SshCommand(host, words):
+            return "ssh", _short(f"{host}: {' '.join(words)}")
 
 
 def problem_of(error: DefinitionError) -> DefinitionProblem:

@@ -41,7 +41,6 @@ export type {
   LossReason,
   Mark,
   NewToken,
-  NextStepKind,
   Overview,
   Percentiles,
   RunPoint,

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import shutil
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from evertick.cli.doctor_checks import FAIL, OK, WARN, Results
 from evertick.definitions.watch import watch_failure
 from evertick.model.duration import duration_text
+from evertick.model.job import Job
+from evertick.model.work import SshCommand
 
 UNSYNCHRONISED = 0x40
 CLOCK_OFF_MAX_US = 500_000
@@ -119,6 +123,20 @@ def check_limits(folder: Path | None) -> Results:
         yield from _edits(folder)
     if not Path("/bin/sh").exists():
         yield FAIL, "/bin/sh does not exist", "install a shell: jobs run their commands with it"
+
+
+def check_kinds(jobs: Mapping[str, Job]) -> Results:
+    """Whether the programs are installed that the steps of these jobs need."""
+    steps = [(job.id, step) for job in jobs.values() for step in job.work.all_steps]
+    by_ssh = sorted({job_id for job_id, step in steps if isinstance(step.kind, SshCommand)})
+    if by_ssh and shutil.which("ssh") is None:
+        yield (
+            FAIL,
+            f"{len(by_ssh)} jobs, such as {by_ssh[0]!r}, have an ssh step, and the program 'ssh' is not in PATH",
+            "install the OpenSSH client: apt-get install openssh-client",
+        )
+    elif by_ssh:
+        yield OK, f"OpenSSH is installed: {shutil.which('ssh')}"
 
 
 def check_keepers(state: Path) -> Results:

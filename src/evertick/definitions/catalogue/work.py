@@ -91,6 +91,26 @@ KUBERNETES: Final[Fields] = {
         {"type": "object"}, "Merged over the specification of the pod.", "", {"nodeSelector": {"disk": "ssd"}}
     ),
 }
+SSH: Final[Fields] = {
+    "host": Field(TEXT, "The name or address of the machine, or a `Host` of the OpenSSH configuration.", "", "db1"),
+    "command": Field(WORDS, "A command for the shell of that machine, or a list of arguments.", "", "backup --full"),
+    "user": Field(TEXT, "The account there.", "the OpenSSH configuration's, or the local name", "backup"),
+    "port": Field(whole(1, 65_535), "The port.", "the OpenSSH configuration's, or 22", 2222),
+    "key": Field(
+        TEXT,
+        "The file of the private key; relative to the working folder of the job.",
+        "the usual ones of the account",
+        "~/.ssh/id_backup",
+    ),
+    "knownHosts": Field(
+        TEXT,
+        "The file with the key of the host; relative to the working folder of the job.",
+        "`~/.ssh/known_hosts` and the system's",
+        "known_hosts",
+    ),
+    "workingDir": Field(TEXT, "The folder there.", "the home folder there", "/srv/backup"),
+    "connectTimeout": Field(DURATION, "Fail if there is no connection within this time.", "`30s`", "10s"),
+}
 RETRY: Final[Fields] = {
     "maxRetries": Field(whole(0, RETRIES_MAX), "Attempts after the first.", "0; in a pipeline file 3", 3),
     "limit": Field(whole(0, RETRIES_MAX), "Another name for `maxRetries`.", "", 3, is_synonym=True),
@@ -124,7 +144,7 @@ CONTINUE_ON: Final[Fields] = {
 }
 
 COMMAND: Final = Field(WORDS, "A shell command, or a list: a program with its arguments.", "", "python a.py")
-# What a step can be: exactly one of the first six, and what goes with it.
+# What a step can be: exactly one of these, and what goes with it.
 KINDS: Final[Fields] = {
     "command": COMMAND,
     "script": Field(TEXT, "Several lines for an interpreter.", "", "set -u\necho one\necho two\n"),
@@ -134,6 +154,7 @@ KINDS: Final[Fields] = {
     "http": Field(one_of(URL, ref("http")), "An HTTP request.", "", "https://example.org/refresh"),
     "job": Field(TEXT, "A run of another job; the step has its result.", "", "data-fetch"),
     "kubernetes": Field(ref("kubernetes"), "A container on a cluster; the step has its result."),
+    "ssh": Field(ref("ssh"), "A command on another machine, by way of OpenSSH."),
 }
 EXTRAS: Final[Fields] = {
     "shell": Field(WORDS, "With `script`: the shell.", "`/bin/sh -e`"),

@@ -10,7 +10,7 @@ from evertick.definitions.catalogue.work import SANDBOX
 from evertick.definitions.fields.values import choice_of, flag_of, line_of, texts_of
 from evertick.definitions.nodes import MapNode, Node
 from evertick.definitions.report import Report, Section
-from evertick.model.work import HttpCall, Kind, Pod, Sandbox, SandboxKind, SubJob
+from evertick.model.work import HttpCall, Kind, Pod, Sandbox, SandboxKind, SshCommand, SubJob
 
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 _KINDS: Final = {str(kind): kind for kind in SandboxKind}
@@ -67,9 +67,14 @@ def _paths(section: Section, name: str, report: Report) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for line in lines if line is not None))
 
 
+_NO_SANDBOX: Final[dict[type, str]] = {
+    SshCommand: "Remove it: only OpenSSH runs on this machine; what the command sees is up to the other one.",
+}
+
+
 def _fits(section: Section, name: str, kind: Kind | None, report: Report) -> bool:
     """Whether there is a process that the field could be about."""
-    hint = _NO_PROCESS.get(type(kind))
+    hint = _NO_PROCESS.get(type(kind)) or (_NO_SANDBOX.get(type(kind)) if name == "sandbox" else None)
     if hint is not None:
         report.error(section.key(name), section.field(name), f"'{section.field(name)}' has no effect here.", hint)
     return hint is None

@@ -1,4 +1,6 @@
-"""What a step is: a command, a script, a function, a call of an address, a run of another job, or a container."""
+"""What a step is: a command, a script, a function, a call of an address, a run of another job, or something that runs
+on a cluster or on another machine.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from evertick.definitions.catalogue.words import METHODS
 from evertick.definitions.catalogue.work import HTTP, KINDS
 from evertick.definitions.fields.environment import read_value
 from evertick.definitions.fields.kubernetes import read_pod
+from evertick.definitions.fields.ssh import read_ssh
 from evertick.definitions.fields.templates import check_data, check_shell_text, check_template
 from evertick.definitions.fields.values import (
     choice_of,
@@ -34,6 +37,9 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 # What may stand beside each kind, and nowhere else.
 _BELONGS: Final = {"shell": "script", "interpreter": "script", "with": "python", "params": "job", "wait": "job"}
 
+# Kinds with a working folder of their own, which is not on this machine.
+_ELSEWHERE: Final = ("ssh",)
+
 
 def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
     """The one kind that a step is; what belongs to another kind is an error."""
@@ -48,8 +54,12 @@ def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
         if name in section and kind not in section:
             reason = f"'{section.field(name)}' belongs to '{kind}', and {owner} has none."
             section.refuse(name, reason, f"Write '{kind}', or remove it.")
+    for name in _ELSEWHERE:
+        if name in section and "workingDir" in section:
+            reason = f"'{section.field('workingDir')}' is a folder of this machine, and {owner} does not run here."
+            section.refuse("workingDir", reason, f"Write 'workingDir' in '{name}'.")
     taken = {name: section.take(name) for name in (*KINDS, *_BELONGS)}
-    command, script, python, http, job, kubernetes = (taken[name] for name in KINDS)
+    command, script, python, http, job, kubernetes, ssh = (taken[name] for name in KINDS)
     # Each is read, and so checked, although only one can be meant.
     found: list[Kind | None] = [
         read_command(command, section.field("command"), report) if command else None,
@@ -58,6 +68,7 @@ def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
         _http(http, section.field("http"), report) if http else None,
         _sub_job(job, section, taken["params"], taken["wait"], report) if job else None,
         read_pod(kubernetes, section.field("kubernetes"), report) if kubernetes else None,
+        read_ssh(ssh, section.field("ssh"), report) if ssh else None,
     ]
     return next((kind for kind in found if kind is not None), None)
 

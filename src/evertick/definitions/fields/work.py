@@ -23,7 +23,17 @@ PIPELINE_STEP: Final = "pipeline"
 PIPELINE_RESULT: Final = "PIPELINE_RESULT"
 """The variable in which its handlers find where the result is and how many items there were."""
 # Fields of a step that people write at the job, where a single command is meant.
-_OF_A_STEP: Final = ("script", "python", "http", "depends", "output", "repeat", "continueOn", "continueOnFailure")
+_OF_A_STEP: Final = (
+    "script",
+    "python",
+    "http",
+    "ssh",
+    "depends",
+    "output",
+    "repeat",
+    "continueOn",
+    "continueOnFailure",
+)
 
 
 def read_work(

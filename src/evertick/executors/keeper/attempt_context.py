@@ -53,6 +53,7 @@ from evertick.model.work import (
     SandboxKind,
     Script,
     Secret,
+    SshCommand,
     Step,
     SubJob,
     Value,
@@ -148,6 +149,9 @@ class AttemptContext:
         """The user and sandbox of a step; what the step does not set, its job does."""
         if isinstance(step.kind, Pod):
             return UNCONFINED  # the process here is ours and only watches the container
+        if isinstance(step.kind, SshCommand):
+            # OpenSSH needs the network and the keys of its account, and nothing of the job runs here.
+            return replace(self._confinement if step.user is None else self._confined(step.user, None), sandbox=None)
         if step.user is None and step.sandbox is None:
             return self._confinement
         confinement = self._confined(step.user, step.sandbox or self._work.sandbox)
@@ -202,6 +206,11 @@ class AttemptContext:
                 raise AssertionError("a sub-run needs no program")
             case Pod():
                 return self._pod(step, step.kind)
+            case SshCommand():
+                from evertick.kinds.ssh import ssh_program
+
+                folder = self.folder_of(step) or os.path.expanduser("~")
+                return ssh_program(step.kind, self._env_elsewhere(step), folder, self._runtime.grace_seconds)
 
     def _pod(self, step: Step, pod: Pod) -> Program:
         # Imported on use, as pipelines are.
@@ -234,6 +243,19 @@ class AttemptContext:
         env.update(self._outputs)
         add_plain_environment(step.env, env)
         return {**env, **run}
+
+    def _env_elsewhere(self, step: Step) -> dict[str, str]:
+        """The environment of a command that runs on another machine: nothing of this machine's."""
+        run = {
+            **run_variables(self._launch, self.run_id),
+            **self._dates,
+            **step_variables(self.run_id, self._launch.attempt, step.name),
+        }
+        env = {**run, **self._dotenv, **self._params}
+        self._secrets.add_environment(self._work.env, env)
+        env.update(self._outputs)
+        self._secrets.add_environment(step.env, env)
+        return check_environment({**env, **run})
 
     def params_for(self, step: Step, kind: SubJob) -> str:
         """The parameters of a sub-run; `${NAME}` stands for a variable of the step."""
