@@ -17,7 +17,7 @@ PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes test-systemd lint check format bench soak soak-nodes growth docs pictures lock clean
+.PHONY: help run web test test-kubernetes test-systemd lint check format bench soak soak-nodes growth fuzz docs pictures lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -66,6 +66,9 @@ soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a seco
 	$(BIN)/python -m tests.processes.soak_nodes
 	$(BIN)/python -m tests.processes.storm_nodes
 	$(BIN)/python -m tests.processes.storm_nodes --store mariadb
+
+fuzz: $(DEV) ## 100,000 hostile inputs to each parser, each protocol and the API; FUZZ_INPUTS, FUZZ_SEED
+	$(BIN)/python -m tests.fuzz $(or $(FUZZ_INPUTS),100000) $(or $(FUZZ_SEED),1)
 
 growth: $(DEV) ## how the rate grows from one node to three on one PostgreSQL: a table; GROWTH_RATE for each node
 	@$(BIN)/python -m tests.provision

@@ -69,7 +69,7 @@ TRIGGERS: Mapping[Trigger, str] = {
     Trigger.API: "A program, over the API or the library.",
     Trigger.WEBHOOK: "A webhook call of another system.",
     Trigger.RETRY: "A request to run an ended run again.",
-    Trigger.CHAINED: "The success of another job (`after`).",
+    Trigger.CHAINED: "The end of another job (`after`).",
     Trigger.SUBJOB: "A step of another job.",
 }
 JOB_STATUSES: Mapping[JobStatus, str] = {
@@ -163,8 +163,8 @@ In [fields that are not shell text](../where-commands-run.md#dates) the same val
 
 {table(["name", "value", "as a variable"], names)}
 
-- `{{{{ date(-1d) }}}}` adds an offset: a sign and a duration. Days are those of the calendar in the
-  zone of the job, also when the clock changes; hours, minutes and seconds are exact.
+- `{{{{ date(-1d) }}}}` adds an offset: a sign and a duration. Days are calendar days in the
+  zone of the job, even when clocks change; hours, minutes and seconds are exact.
 - `{{{{ date(-1d, "%Y%m%d") }}}}` writes the time in a format, in the zone of the job: {formats}.
   Names of days and months are left out, because they depend on a language.
 - Without a format `date` and `hour` are local, and the other times are RFC 3339 in UTC.

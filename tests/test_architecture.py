@@ -30,16 +30,17 @@ planning     errors model
 routing      errors model settings
 loop         errors model settings planning routing
 mounts
+private_file errors
 definitions  errors model settings planning mounts
 location     errors settings
 store        errors model
-stores       errors model location store mounts
+stores       errors model location store mounts private_file
 executor     errors model
 kinds        errors model executor
 hardening
-executors    errors model settings planning executor kinds routing hardening
+executors    errors model settings planning executor kinds routing hardening private_file
 dispatch     errors model settings planning routing loop definitions store executor
-operations   errors model settings planning routing loop definitions store dispatch
+operations   errors model settings planning routing loop definitions store dispatch private_file
 http_connection errors settings
 client       errors model operations http_connection
 wiring       errors model settings location executor executors kinds
@@ -50,7 +51,8 @@ forecast     errors model settings loop store stores dispatch operations
 library      errors model settings location planning loop definitions store stores executor executors dispatch \
              operations wiring node service
 web          errors model settings operations
-api          hardening errors model settings location definitions store stores executors dispatch operations wiring web
+api          hardening errors model settings location definitions store stores executors dispatch operations wiring \
+             web private_file
 cli          hardening mounts errors model settings location planning routing loop definitions store operations \
              wiring service once forecast api stores executors client
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations

@@ -62,11 +62,11 @@ class DefinitionError(EvertickError):
 
 
 class CronError(DefinitionError):
-    """A cron expression that cannot be read, or can never fire."""
+    """A cron expression is invalid, or never fires."""
 
 
 class DurationError(DefinitionError):
-    """A duration that cannot be read."""
+    """A duration is invalid."""
 
 
 class InvalidArgument(EvertickError):
@@ -83,11 +83,11 @@ class InvalidArgument(EvertickError):
 
 
 class SettingsError(EvertickError):
-    """A setting that cannot be used."""
+    """A setting is invalid."""
 
 
 class NotFound(EvertickError):
-    """Nothing of that name; `suggestions` holds the nearest ones."""
+    """Nothing has that name; `suggestions` has the nearest names."""
 
     def __init__(self, reason: str, suggestions: tuple[str, ...] = ()) -> None:
         super().__init__(reason, suggestions)

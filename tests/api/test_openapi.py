@@ -34,6 +34,14 @@ def test_every_operation_has_a_name_a_role_and_says_what_it_does():
     assert len(ids) == len(set(ids))
 
 
+def test_every_parameter_says_what_it_means():
+    described = describe(make_routes())
+    operations = [one for path in described["paths"].values() for one in path.values()]
+    parameters = [one for operation in operations for one in operation.get("parameters", ())]
+    assert len(parameters) > 100
+    assert [one["name"] for one in parameters if not one.get("description")] == []
+
+
 @pytest.mark.slow
 def test_whatever_is_sent_the_answer_is_one_of_those_described(app_state, tokens, control):
     control.told = None  # nobody is there to answer, so nothing is waited for

@@ -217,10 +217,10 @@ def test_why_has_a_heading_and_sentences(folder):
     assert lines[0] == "etl  2027-01-15 06:00 UTC   skipped: overlap"
     assert lines[2] == "  rule: overlap: skip, from default"
     data = json.loads(run("why", failed_run(), "--folder", folder, "-o", "json").stdout)
-    assert (data["outcome"], data["run"]["exit_code"], data["advice"]) == (
+    assert (data["outcome"], data["run"]["exit_code"], data["next_steps"][-1]) == (
         "failed",
         3,
-        f"to retry it: evertick retry {failed_run()}",
+        {"kind": "retry", "text": "to retry it", "command": f"evertick retry {failed_run()}"},
     )
 
 

@@ -115,7 +115,7 @@ def test_a_sound_ledger_is_told_in_counts_and_ends_with_0(url):
         "gaps with a wrong count": "0",
         "not in any schedule": "0",
         "stuck": "0",
-        "wrong counts by hour": "0",
+        "wrong hourly counts": "0",
     }
 
 

@@ -665,6 +665,8 @@ def test_everything_in_the_state_folder_is_private(place):
         pytest.param(b"\0\xff\xfe" * 1000 + b"\n", id="bytes"),
         pytest.param(b'["hello",1]\n["launch",1,2,3]\n', id="an order with missing parts"),
         pytest.param(b'["hello",1]\n["stop",{},[],null,"x","y"]\n', id="a stop of nothing"),
+        pytest.param(b'["hello",1]\n["confirmed"]\n', id="a confirmation of nothing"),
+        pytest.param(b'["hello",1]\n["delivered",Infinity]\n', id="a number that is none"),
         pytest.param(b'["hello",1]\n["dance"]\n', id="an unknown verb"),
         pytest.param(b"[" * 100_000 + b"\n", id="a deep nesting"),
         pytest.param(b'["launch","a",1,"",1,1,"x","",null,"{}",{}]\n', id="no greeting"),

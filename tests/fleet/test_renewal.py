@@ -25,7 +25,6 @@ from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.hub_folder import hub_address_in, provide
 from evertick.executors.fleet.identity import Role
-from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_renewal
 from evertick.executors.fleet.settings import CERT_FILE, NEXT_KEY_FILE, Certificates, fleet_at
 from evertick.executors.fleet.silent_connections import AT_ONCE
@@ -33,6 +32,7 @@ from evertick.loop.effects import Launch
 from evertick.loop.messages import LaunchRefused
 from evertick.model.instant import DAY, HOUR, MINUTE
 from evertick.model.lifecycle import SUCCEEDED
+from evertick.private_file import write_private
 from evertick.settings.parts import FleetSettings
 from tests.executors.contract import Reports
 from tests.executors.running import job_of, launch, sh

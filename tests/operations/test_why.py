@@ -1,4 +1,4 @@
-"""What `why` says about an occurrence, whatever became of it."""
+"""What `why` says about an occurrence, whatever its outcome."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, LAUNCHING, RETRYING, RUNNING, SKIPPED, WAITING, SkipReason, Trigger
+from evertick.operations.results.requests import NextStepKind
 from evertick.operations.submission import read_run_id
 from evertick.operations.why import explain_occurrence
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
@@ -35,8 +36,10 @@ def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
         "decided 03:00:00.004 on node a1; the run of 02:00 was still active (02:00:00 to 03:12:41)",
         "rule: overlapPolicy: skip, from jobs/etl.yaml:5",
         "to run every occurrence one after another: replace overlapPolicy with missed: all and overlap: wait",
-        "to run it now: evertick backfill etl --from 2026-03-02T03:00 --to 2026-03-02T03:00:01",
     )
+    assert [str(step) for step in answer.next_steps] == [
+        "to run it now: evertick backfill etl --from 2026-03-02T03:00 --to 2026-03-02T03:00:01"
+    ]
     assert answer.other is not None
     assert answer.other.key == key(1)
 
@@ -44,8 +47,10 @@ def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
 def test_what_was_asked_for_and_skipped_is_asked_for_again_and_not_looked_for_in_the_schedule(store):
     asked = entry(1.5, key=key(1.5, "cli-1"), trigger=Trigger.MANUAL, state=SKIPPED, reason=SkipReason.OVERLAP)
     fill(store, asked, watermark=3)
-    sentences = explain_occurrence(store, "etl", key(1.5, "cli-1"), {"etl": job()}, at(2)).sentences
-    assert sentences[-1] == "to run it now: evertick retry etl@2026-03-02T01:30:00Z~cli-1"
+    steps = explain_occurrence(store, "etl", key(1.5, "cli-1"), {"etl": job()}, at(2)).next_steps
+    assert [(step.kind, step.command) for step in steps] == [
+        (NextStepKind.RETRY, "evertick retry etl@2026-03-02T01:30:00Z~cli-1")
+    ]
 
 
 def test_what_ended_an_attempt_is_not_said_of_the_one_that_runs_now(store):
@@ -157,9 +162,9 @@ def test_every_reason_for_a_skip_is_answered(store, reason):
 def test_a_gap_is_told_by_its_extent(store):
     gap = entry(1, state=SKIPPED, reason=SkipReason.PAUSED, through=at(12), occurrences=12, detail="the job was paused")
     fill(store, gap, watermark=12)
-    sentences = ask(store, "2026-03-02T05:00", now=12.5).sentences
-    assert "one of 12 occurrences skipped together, from 2026-03-02 02:00 to 2026-03-02 13:00" in sentences
-    assert "to catch up on the next resume: evertick resume etl --catchup all" in sentences
+    answer = ask(store, "2026-03-02T05:00", now=12.5)
+    assert "one of 12 occurrences skipped together, from 2026-03-02 02:00 to 2026-03-02 13:00" in answer.sentences
+    assert "to catch up on the next resume: evertick resume etl --catchup all" in map(str, answer.next_steps)
     assert ask(store, "2026-03-02T05:20", now=12.5).outcome == "no occurrence"
 
 
@@ -173,9 +178,11 @@ def test_a_run_is_told_by_its_course(store):
         "started 03:00:00.012 on local, 12ms late",
         "ended 03:01:03 after 1m 2s, exit code 3",
         "step 'x' failed",
+    )
+    assert [str(step) for step in answer.next_steps] == [
         "output: evertick logs etl@2026-03-02T02:00:00Z",
         "to retry it: evertick retry etl@2026-03-02T02:00:00Z",
-    )
+    ]
 
 
 def test_one_that_waits_names_what_it_waits_for(store):
@@ -219,6 +226,7 @@ def test_a_time_without_a_line(store, when, outcome, words):
     fill(store, entry(2), watermark=5.5)
     answer = ask(store, when)
     assert (answer.outcome, words in answer.sentences[0]) == (outcome, True)
+    assert not [sentence for sentence in answer.sentences if "evertick " in sentence]
 
 
 def test_a_paused_job_says_so_for_what_comes_and_for_what_was(store):
@@ -258,6 +266,7 @@ def test_without_its_file_the_zone_and_schedule_come_from_the_ledger_and_the_pol
     answer = ask(store, "2026-03-02T03:00", is_known=False)
     assert answer.zone == "Europe/Berlin"
     assert "rule: unknown" in answer.sentences[1]
+    assert "if the job file exists: evertick why etl --folder FOLDER" in map(str, answer.next_steps)
 
 
 def test_a_job_that_is_not_there_names_the_nearest(store):

@@ -169,7 +169,7 @@ def test_runs_that_are_not_kept_to_their_lease_are_noticed(owner, verb, faults, 
 @pytest.mark.parametrize(
     ("owner", "verb", "instead", "first"),
     [
-        pytest.param(SimulatedMember, "_enforce", nothing, 3, id="a keeper goes on without an acknowledged card"),
+        pytest.param(SimulatedMember, "_enforce", nothing, 45, id="a keeper goes on without an acknowledged card"),
         pytest.param(Assignments, "_refused", broken.takes_the_first_refusal, 24, id="an order that was said twice"),
         pytest.param(Membership, "is_given_up", broken.gives_up_the_silent, 3, id="silence is taken for the end"),
     ],

@@ -247,7 +247,8 @@ def test_a_skip_says_why(job, house):
     skip = house.get("/runs?job=sync-crm&state=skipped&reason=overlap&limit=1")["items"][0]
     page = job("sync-crm", f"?tab=ledger&at={skip['scheduled_for']}")
     expect(page.get_by_text("skipped: overlap")).to_be_visible()
-    expect(page.get_by_text("to run it now: evertick backfill sync-crm")).to_be_visible()
+    expect(page.get_by_role("button", name="Run this occurrence")).to_be_visible()
+    expect(page.locator(".why")).not_to_contain_text("evertick ")
 
 
 def test_what_people_do_is_in_the_audit_log(page, house):
@@ -318,11 +319,11 @@ def test_a_period_of_the_timeline_is_retried_after_a_preview(page, house):
     page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 16, steps=3)
     page.mouse.up()
     page.keyboard.up("Shift")
-    dialog = page.get_by_role("dialog", name="Retry what failed")
+    dialog = page.get_by_role("dialog", name="Retry failed runs")
     expect(dialog.get_by_role("button", name=re.compile(r"^Retry \d"))).to_be_enabled()
     expect(dialog.get_by_role("listitem").first).to_contain_text("sync-crm")
-    dialog.get_by_role("button", name="Cancel what waits").click()
-    expect(page.get_by_role("dialog").get_by_text("Nothing in this selection needs it.")).to_be_visible()
+    dialog.get_by_role("button", name="Cancel waiting runs").click()
+    expect(page.get_by_role("dialog").get_by_text("Nothing in this selection needs this action.")).to_be_visible()
     expect(page.get_by_role("dialog").get_by_role("button", name="Nothing to do")).to_be_disabled()
 
 

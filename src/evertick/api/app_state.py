@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -18,7 +17,6 @@ from evertick.model.instant import Instant
 from evertick.model.node_address import NodeAddress
 from evertick.operations.audit import Audit
 from evertick.operations.local import LocalOperations
-from evertick.operations.private_file import locked, read_private, write_private
 from evertick.operations.tokens import Role, Tokens
 from evertick.settings import Settings
 
@@ -111,14 +109,3 @@ class AppState:
 
     def sign(self, text: str) -> str:
         return hmac.new(self.key, text.encode(), "sha256").hexdigest()[:32]
-
-
-def signing_key(state_folder: Path) -> bytes:
-    """This installation's own key, made when it is first asked for."""
-    path = state_folder / KEY_FILE
-    with locked(path):
-        known = read_private(path)
-        if known is None or len(known) < 32:
-            known = secrets.token_bytes(32)
-            write_private(path, known)
-    return known

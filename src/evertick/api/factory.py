@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from evertick.api.app_state import AppState, Limiter, Members, signing_key
+from evertick.api.app_state import KEY_FILE, AppState, Limiter, Members
 from evertick.api.feed import RESET, Feed
 from evertick.api.log_endpoint import address_of
 from evertick.api.loop_priority import AfterTheLoop, NoPriority
@@ -33,6 +33,7 @@ from evertick.operations.node_logs import NodeLogs
 from evertick.operations.run_logs import MembersReader, RunLogs
 from evertick.operations.submission import live_nodes
 from evertick.operations.tokens import Tokens
+from evertick.private_file import own_key
 from evertick.settings import Settings
 from evertick.settings.exposure import check_exposure, is_loopback
 from evertick.settings.load import reveal
@@ -105,7 +106,7 @@ def open_app_state(
         # Where one node owns a ledger its leases never run out: only itself can tell that it is there.
         return (live is not None and live.status() is not None) or (is_shared and bool(nodes()))
 
-    name, key = node or settings.node or socket.gethostname(), signing_key(state_folder)
+    name, key = node or settings.node or socket.gethostname(), own_key(state_folder / KEY_FILE)
     node_token = hmac.new(key, b"logs for other nodes", "sha256").hexdigest() if is_shared else ""
     loop_priority = NoPriority() if is_firing is None else AfterTheLoop(is_firing)
     store.pause_reads_with(loop_priority.breathe)

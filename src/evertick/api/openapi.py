@@ -30,6 +30,36 @@ ERRORS = {
     "503": "The ledger is unavailable, or the server is busy.",
 }
 
+PARAMETERS = {
+    "attempt": "The number of the attempt, from 1.",
+    "count": "Maximum number of occurrences.",
+    "cursor": "`next` of the previous page.",
+    "executor": "The name of an executor, such as `local` or `fleet`.",
+    "expression": "A cron expression with five or six fields.",
+    "from": "Start of the period, inclusive. RFC 3339, or relative.",
+    "job": "The id of a job.",
+    "keep": "`all`, `latest`, `first` or `none`; default: the job's catch-up rule.",
+    "kind": "The format of the text.",
+    "limit": "Maximum number of items; for a log, of bytes.",
+    "member": "The name of a member of the fleet.",
+    "node": "The name of a node.",
+    "offset": "How many items to leave out; for a log, bytes.",
+    "reason": "Only occurrences skipped for this reason; repeatable.",
+    "request": "The id of a request.",
+    "search": "Only jobs whose name, description or tags contain this text.",
+    "state": "Only in this state; repeatable.",
+    "step": "The name of a step.",
+    "tag": "Only jobs with this tag; repeatable.",
+    "text": "The text to find.",
+    "timezone": "IANA name of a time zone; default: that of the settings.",
+    "to": "End of the period. RFC 3339, or relative.",
+    "token": "The secret in the URL of the badge.",
+    "trigger": "Only runs with this trigger; repeatable.",
+    "triggerType": "Alias of `trigger`.",
+    "zone": "IANA name of the time zone in which days begin; default: that of the job or of the settings.",
+}
+"""What a parameter means where its route does not say more."""
+
 
 def describe(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
@@ -73,6 +103,11 @@ def _described(app: FastAPI) -> dict[str, object]:
 
 
 def _complete(operation: dict[str, Any]) -> None:
+    if operation.get("description") == operation["summary"]:
+        del operation["description"]
+    for parameter in operation.get("parameters", ()):
+        if "description" not in parameter and parameter["name"] in PARAMETERS:
+            parameter["description"] = PARAMETERS[parameter["name"]]
     for status in ERRORS:
         operation["responses"][status] = {"$ref": f"#/components/responses/Problem{status}"}
     if operation.get("x-role") != "open":

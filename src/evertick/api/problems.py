@@ -35,7 +35,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(BaseModel):
-    """An error, after RFC 9457; further members carry its fields."""
+    """An error as defined by RFC 9457; further members have its fields."""
 
     model_config = ConfigDict(extra="allow")
 

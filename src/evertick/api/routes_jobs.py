@@ -141,7 +141,7 @@ def get_durations(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=1_000
 
 @routes.serve(table.STEP_HISTORY, Role.VIEWER)
 def get_step_history(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=100)] = 40) -> StepHistory:
-    """Get how each step did in the last runs of a job, and how the job does by weekday."""
+    """Get the result of each step in the last runs of a job, and the results of the job by weekday."""
     return at.operations.step_history(job, limit)
 
 

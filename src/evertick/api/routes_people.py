@@ -159,7 +159,7 @@ def revoke_token(at: At, token: Annotated[str, Path(max_length=64, description="
 
 @routes.get("/settings", Role.ADMIN)
 def list_settings(at: At) -> SettingsList:
-    """List every setting, its value and its origin; of a secret only where it is kept."""
+    """List every setting with its value and origin; for a secret, only where it is stored."""
     from evertick.settings.catalogue import catalogue, lines
 
     known = catalogue()

@@ -181,7 +181,7 @@ def remove_member(
 def forget_member(
     at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
 ) -> Status:
-    """Remove a member that is away from the list, so that its name can be used again."""
+    """Remove an absent member from the list, so that its name can be used again."""
     told = _members(at, executor).forget(executor, member)
     return Status(True, told)
 

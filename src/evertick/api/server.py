@@ -25,7 +25,7 @@ from evertick.api.site import how_to_build
 from evertick.api.tls_door import TlsDoor, tls_context
 from evertick.api.tracing import traces_of
 from evertick.errors import SettingsError
-from evertick.operations.private_file import write_private
+from evertick.private_file import write_private
 from evertick.settings.exposure import callers_of
 
 log = logging.getLogger("evertick.api")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from evertick.model.instant import Instant
-from evertick.operations.private_file import read_private, write_private
 from evertick.operations.tokens import Token
+from evertick.private_file import read_private, write_private
 
 FILE: Final = "sessions.json"
 PER_TOKEN_MAX: Final = 50

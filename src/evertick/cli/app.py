@@ -58,7 +58,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "catchup": "Run the occurrences that a job missed.",
     "completion": "Print the completion script for bash, zsh or fish.",
     "cron": "Explain a cron expression and show its next times.",
-    "diff": "Show what a change of the job files would do.",
+    "diff": "Show what a change to the job files would do.",
     "doctor": "Check the machine, the settings, the ledger and the scheduler.",
     "db": "Migrate, check, back up, restore and copy the ledger's database.",
     "explain": "Show the rules of a job and where each is set.",

@@ -12,7 +12,19 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class LazyGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A group that suggests the nearest name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            ctx.fail(unknown("command", name, self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
     """A group that maps names to `module:attribute`, so that listing its commands imports none of them."""
 
     def __init__(
@@ -67,26 +79,6 @@ class LazyGroup(click.Group):
             return self._summaries[name]
         command = self.get_command(ctx, name)
         return command.get_short_help_str(100) if command else ""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            ctx.fail(unknown("command", name, self.list_commands(ctx)))
-        return super().resolve_command(ctx, args)
-
-
-class SuggestingGroup(click.Group):
-    """A group of imported commands that suggests the nearest name."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            ctx.fail(unknown("command", name, self.list_commands(ctx)))
-        return super().resolve_command(ctx, args)
 
 
 def unknown(what: str, name: str, known: list[str]) -> str:

@@ -34,7 +34,7 @@ SIZE_MAX: Final = 1 << 30
 
 _MODULES: Final = (calendar, constraint, job, notify, policy, routing, schedule, work)
 _CODE: Final = ("definitions", "model", "planning", "settings")
-"""The rooms whose code decides what a file means."""
+"""The packages whose code decides what a file means."""
 
 
 class UnknownType(Exception):
@@ -129,10 +129,10 @@ def _zone_stamps() -> Iterator[str]:
 
 
 def _code_stamps() -> Iterator[str]:
-    """Of every module that decides; a version number is the same all the while one is at work on it."""
+    """A stamp of each module that decides what a file means: the version number does not change during development."""
     package = Path(evertick.__file__).parent
-    for room in _CODE:
-        for folder, _folders, names in os.walk(package / room):
+    for part in _CODE:
+        for folder, _folders, names in os.walk(package / part):
             for name in sorted(names):
                 if name.endswith(".py"):
                     found = os.stat(os.path.join(folder, name))

@@ -73,8 +73,8 @@ class Report:
         if len(names) <= NAMES_MAX:
             return f"Known fields: {', '.join(names)}."
         if self._suggestions > SUGGESTIONS_MAX:
-            return "All fields: evertick schema."
-        return f"Similar fields: {', '.join(_by_likeness(name, names)[:NAMES_MAX])}. All fields: evertick schema."
+            return "The reference of job files lists all fields."
+        return f"Similar fields: {', '.join(_by_likeness(name, names)[:NAMES_MAX])}."
 
     def origin(self, node: Node) -> Origin:
         """Where a value was written, as `origins` of a job tells it."""

@@ -273,7 +273,7 @@ def _of_link(file: Path) -> DefinitionError:
     """Nothing of what is in the other file: who may write a link need not be allowed to read what it leads to."""
     return DefinitionError(
         f"the link points outside of this folder, to '{os.readlink(file)}', which is not a valid job file.",
-        hint=f"Next, as a user who may read it: evertick validate {os.readlink(file)}",
+        hint="Next: validate that file as a user who may read it.",
         file=str(file),
         line=1,
         column=1,
@@ -299,7 +299,7 @@ def past_one_offs(job: Job, now: Instant) -> list[DefinitionError]:
         DefinitionError(
             f"'at' of job '{job.id}' is {to_text(spec.instant)}, which is in the past: "
             "a scheduler that sees the job for the first time does not run it.",
-            hint=f"Write a future time, or run it now: evertick trigger {job.id}.",
+            hint="Write a future time, or trigger the job to run it now.",
             file=origin.file or job.file,
             line=origin.line,
             field="schedule",

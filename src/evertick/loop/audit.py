@@ -1,7 +1,7 @@
 """Does the loop know every overdue entry of the ledger, and what each of them waits for?
 
-A slow comparison of the ledger with what the loop holds: one portion of the open entries at a time. An entry that
-waits for nothing, twice in a row, is stuck; it is taken up again by the path that a restart takes.
+The audit compares the ledger with the state of the loop, one portion of the open entries at a time. An entry that waits
+for nothing twice in a row is stuck; the loop resumes it in the same way as after a restart.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from evertick.planning.overlap import may_leave_queue
 from evertick.routing.placement import is_shared
 
 PORTION: Final = 500
-"""Entries looked at in one turn."""
+"""Entries checked in one turn."""
 EVERY_US: Final = MINUTE
-"""Between two portions."""
+"""Time between two portions."""
 OVERDUE_US: Final = 2 * MINUTE
-"""An entry that is due for less is not looked at."""
+"""An entry that has been due for less than this is not checked."""
 LAUNCH_STRIKES: Final = 6
-"""The same for an attempt of which the executor of this machine has not reported anything: some minutes.
+"""How often an attempt is checked before this machine's executor must have reported it: some minutes.
 
-Counted, not timed: a clock that was set forward must not make an executor late.
+Counted in rounds, not in time: a clock that was set forward must not make an executor late.
 """
 
 
@@ -62,13 +62,14 @@ def ask(state: State, turn: Turn) -> None:
 
 
 def seen(state: State, turn: Turn, message: OpenRunsSeen) -> None:
-    """Compare a portion of the ledger's open entries with what the loop holds, and take up what it has lost."""
+    """Compare a portion of the ledger's open entries with the loop's state, and resume what the loop has lost."""
     audit = state.audit
     if message.number != audit.number or audit.is_answered:
-        return  # said again, or late
+        return  # a duplicate, or late
     audit.answered = message.number
-    audit.next_at = turn.now + EVERY_US  # from the answer on: what a ledger that was away held up must have its turn
-    # Not the state of the loop as of now, but that of the ledger when it was read: what is on its way to it counts.
+    # From the answer on: after an outage of the ledger, delayed entries must get their turn first.
+    audit.next_at = turn.now + EVERY_US
+    # Compare with the ledger as it was when it was read, not with the loop as it is now: reports in flight count.
     written = {change.key for pending in state.batches.values() for change in pending.batch.changes}
     written |= {run.key for pending in state.batches.values() for run in pending.runs}
     written |= {ended.run.key for ended in state.recent}
@@ -97,7 +98,7 @@ def seen(state: State, turn: Turn, message: OpenRunsSeen) -> None:
 
 
 def _strike(state: State, key: RunKey, run: OpenRun | None) -> int:
-    """Count once more, from 1 if it has moved meanwhile: one that is refused and offered again is not stuck."""
+    """Count once more, from 1 if the entry has moved: a run that is refused and offered again is not stuck."""
     as_of = None if run is None else (run.state, run.attempt, run.refusals)
     before = state.audit.suspects.get(key)
     strikes = before.strikes + 1 if before is not None and before.as_of == as_of else 1
@@ -135,9 +136,9 @@ def _repair(
 
 
 def _waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
-    """What keeps an overdue entry from going on; None: nothing does."""
+    """What an overdue entry waits for; None: nothing."""
     if run.key in state.foreign:
-        return Wait.NODE  # which tells when it has ended, or holds it until its lease is over
+        return Wait.NODE  # its node reports when it has ended, or holds it until the lease ends
     if run.was_asked or (job.asked and run.state is not RETRYING):
         return Wait.EXECUTOR
     if state.is_lease_over(turn.now):
@@ -177,7 +178,7 @@ def _retry_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> W
 
 
 def _turn_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
-    """Of a run that waits for its turn."""
+    """The same for a run that waits for its turn."""
     lane = job.lane_of(run.key)
     if run.key in state.outcomes_asked:
         return Wait.LEDGER

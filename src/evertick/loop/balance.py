@@ -10,18 +10,18 @@ from evertick.model.bucket import BUCKETS
 
 
 def share_of(node: str, nodes: Collection[str], buckets: int = BUCKETS) -> frozenset[int]:
-    """The buckets this node should own among the live ones.
+    """The buckets that this node should own among the live nodes.
 
-    Every node computes the same answer from the same list, so nobody has to hand out shares. Each bucket ranks the
-    nodes by a hash of both and goes to the first that is not full: shares differ by one at most, and a node that
-    joins or leaves moves little more than its own share.
+    Every node computes the same answer from the same list, so no node has to assign shares. Each bucket ranks the nodes
+    by a hash of both and goes to the first that is not full: shares differ by at most one, and a node that joins or
+    leaves moves little more than its own share.
     """
     return _shares(tuple(sorted(set(nodes))), buckets).get(node, frozenset())
 
 
 @lru_cache(maxsize=64)
 def _shares(ranked: tuple[str, ...], buckets: int) -> Mapping[str, frozenset[int]]:
-    """Of every node; remembered, because each asks anew with every renewal of its leases, mostly with the same list."""
+    """The shares of every node; cached, because nodes ask at every renewal of their leases, usually with one list."""
     room = dict.fromkeys(ranked, -(-buckets // max(len(ranked), 1)))
     shares: dict[str, set[int]] = {name: set() for name in ranked}
     for bucket in range(buckets if ranked else 0):

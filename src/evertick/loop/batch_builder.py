@@ -15,7 +15,7 @@ from evertick.model.schedule import ScheduleSpec
 
 
 class BatchBuilder:
-    """A batch while it is gathered; where its jobs stand is filled in at the end."""
+    """A batch under construction; `commit` adds the watermarks of its jobs."""
 
     __slots__ = (
         "answers",
@@ -37,10 +37,10 @@ class BatchBuilder:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.entered: list[OpenRun] = []
-        """The runs that come of the entries."""
+        """The runs that the entries create."""
         self.jobs: dict[str, JobState] = {}
         self.rewound: set[str] = set()
-        """Jobs whose watermark may go back."""
+        """Jobs whose watermark may move back."""
         self.withdrawn: list[RunKey] = []
         self.changes: list[Change] = []
         self.schedules: list[ScheduleLine] = []
@@ -50,11 +50,11 @@ class BatchBuilder:
         """By request: the run among the changes that led to it."""
         self.answers: dict[str, str] = {}
         self.request_jobs: dict[str, str] = {}
-        """The job of each request that is answered."""
+        """The job of each answered request."""
         self.launches: list[OpenRun] = []
-        """Runs to be launched when this is written."""
+        """Runs to launch when this batch is written."""
         self.wants_floor = False
-        """Whether the ledger should learn how far planning has come, even with nothing else to write."""
+        """Whether to write how far planning has come, even if there is nothing else to write."""
 
     @property
     def is_empty(self) -> bool:
@@ -71,7 +71,7 @@ class BatchBuilder:
         )
 
     def forget(self, buckets: Collection[int]) -> list[Change]:
-        """Leave out what was decided about these buckets; answers what was to be said of their runs."""
+        """Drop the decisions about these buckets; returns the changes to their runs."""
         told, lost = _parted(self.changes, buckets, self.rests_on)
         self.entries = [entry for entry in self.entries if _is_kept(entry.key.job_id, buckets)]
         self.entered = [run for run in self.entered if _is_kept(run.key.job_id, buckets)]
@@ -90,7 +90,7 @@ class BatchBuilder:
 
     def commit(self, state: State) -> Commit:
         number = next_number(state)
-        # A bucket with a job that is not planned yet has not come as far as the index.
+        # A bucket with a job that is not planned yet has not been planned as far as the index.
         unplanned = {state.jobs[job_id].bucket for job_id in state.to_plan if job_id in state.jobs}
         batch = Batch(
             by=by(state, number),
@@ -117,7 +117,7 @@ class BatchBuilder:
 
 
 def commit_again(state: State, pending: PendingBatch, lost: Collection[int]) -> Commit:
-    """The same again without what it says about some buckets; what was decided after it is said after it."""
+    """The same batch without some buckets; later decisions are written after it."""
     old = pending.batch
     number = next_number(state)
     runs = [run for run in pending.runs if _is_kept(run.key.job_id, lost)]
@@ -125,7 +125,7 @@ def commit_again(state: State, pending: PendingBatch, lost: Collection[int]) -> 
     epochs = {bucket: epoch for bucket, epoch in pending.epochs.items() if bucket not in lost}
     launches = tuple(run for run in pending.launches if _is_kept(run.key.job_id, lost))
     batch = Batch(
-        by=old.by,  # it may have been written by a call whose answer was lost
+        by=old.by,  # a call whose answer was lost may have written it
         entries=[entry for entry in old.entries if _is_kept(entry.key.job_id, lost)],
         jobs=[record for record in old.jobs if _is_kept(record.job_id, lost)],
         rewinds={job_id: watermark for job_id, watermark in old.rewinds.items() if _is_kept(job_id, lost)},
@@ -149,10 +149,10 @@ def commit_again(state: State, pending: PendingBatch, lost: Collection[int]) -> 
 
 
 def _rested_on(state: State, epochs: Mapping[int, int]) -> dict[int, int]:
-    """The epochs that a batch is decided under, and those of the unanswered ones before it.
+    """The epochs under which a batch was decided, and those of the unanswered batches before it.
 
-    If one of those is refused, this one must be too: it says how far planning has come, which is not true without what
-    they enter. Of two epochs of a bucket the older one counts, which was lost before the other was gained.
+    If one of those is refused, this one must be refused too: it says how far planning has come, which is false without
+    their entries. Of two epochs of a bucket the older one counts, because it was lost before the newer one was gained.
     """
     rested_on = dict(epochs)
     for pending in state.batches.values():
@@ -163,7 +163,7 @@ def _rested_on(state: State, epochs: Mapping[int, int]) -> dict[int, int]:
 
 
 def alone(state: State, request: Request) -> Commit:
-    """A request by itself, without epochs: it is true whoever owns what."""
+    """A request by itself, without epochs: it is valid whichever node owns its job."""
     number = next_number(state)
     batch = Batch(by=by(state, number), requests=[request])
     state.batches[number] = PendingBatch(batch, [], {})
@@ -171,7 +171,7 @@ def alone(state: State, request: Request) -> Commit:
 
 
 def record(state: State, changes: Sequence[Change]) -> Record:
-    """What became of runs, for the write behind the transaction."""
+    """The outcomes of runs, for the write after the transaction."""
     number = state.next_record
     state.next_record += 1
     state.records[number] = changes
@@ -186,7 +186,7 @@ def next_number(state: State) -> int:
 
 
 def by(state: State, number: int) -> str:
-    """Who wrote a batch: an entry found under the same name was written by a call whose answer was lost."""
+    """Who wrote a batch: an entry found under the same name comes from a call whose answer was lost."""
     return f"{state.node}/{state.incarnation}#{number}"
 
 
@@ -196,7 +196,7 @@ def _schedules_of_gaps(state: State, batch: Batch) -> dict[str, tuple[ScheduleSp
 
 
 def _record_of(state: State, job: JobState) -> JobRecord:
-    # A job that is not in the index has not been planned through the floor, which must then not speak for it.
+    # A job outside of the index has not been planned up to the floor, so the floor must not count for it.
     return JobRecord(
         job.job.id,
         state.watermark_of(job),
@@ -216,16 +216,16 @@ def _record_of(state: State, job: JobState) -> JobRecord:
 
 
 def changes_to_tell(batch: Batch, lost: Collection[int]) -> list[Change]:
-    """Changes of a refused batch that are not said again with it."""
+    """Changes of a refused batch that are not written again with it."""
     return _parted(batch.changes, lost, batch.rests_on)[1]
 
 
 def _parted(
     changes: Sequence[Change], lost: Collection[int], rests_on: Mapping[str, RunKey]
 ) -> tuple[list[Change], list[Change]]:
-    """Those to write in the transaction without the lost buckets, and the others.
+    """Split changes into those for the transaction without the lost buckets, and the others.
 
-    A change that requests rest on stays with them: the ledger takes both or neither, by the fence of the change.
+    A change that requests rest on stays with them: the ledger accepts both or neither, by the fence of the change.
     """
     leading_on = set(rests_on.values())
     parted: tuple[list[Change], list[Change]] = ([], [])

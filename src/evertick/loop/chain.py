@@ -23,7 +23,7 @@ IGNORED = '{"ignored": true}'
 
 
 def link(state: State, old: Job | None, new: Job | None) -> None:
-    """Keep track of who runs after whom, and of who is in a queue with whom, whoever owns them."""
+    """Index which jobs run after which, and which jobs share a queue, whichever node owns them."""
     state.queue_jobs.clear()
     if old is not None and old.after is not None:
         for upstream in old.after.jobs:
@@ -34,12 +34,12 @@ def link(state: State, old: Job | None, new: Job | None) -> None:
 
 
 def jobs_after(state: State, job_id: str, outcome: RunState) -> list[str]:
-    """The jobs that a run of this job leads to when it ends in this way."""
+    """The jobs that start when a run of this job ends in this state."""
     return sorted(name for name, after in state.downstream.get(job_id, {}).items() if after.counts(outcome))
 
 
 def announce(turn: Turn, run: OpenRun, outcome: RunState, jobs: list[str]) -> None:
-    """A run has ended: tell the jobs after it, through the ledger, in the transaction that says so."""
+    """A run has ended: request the jobs after it, in the transaction that records its end."""
     for downstream in jobs:
         told_of = {"upstream": run.key.job_id, "at": run.key.scheduled_for, "run": run.key.run_id}
         payload = json.dumps({**told_of, "state": outcome} if outcome is not SUCCEEDED else told_of)
@@ -48,7 +48,10 @@ def announce(turn: Turn, run: OpenRun, outcome: RunState, jobs: list[str]) -> No
 
 
 def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
-    """An upstream job has ended. It is answered when a run has used it, so a crash before lets it arrive again."""
+    """An upstream job has ended.
+
+    The request is answered when a run has used it, so that after a crash it arrives again.
+    """
     if answer_known(state, message.request_id) is not None or not state.owns(message.job_id):
         return
     take(state, message.request_id, message.job_id, {})
@@ -62,7 +65,7 @@ def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
     arrival = Arrival(message.request_id, message.at, message.run)
     before = job.arrivals.get(message.upstream)
     if before is not None:
-        # They may arrive in another order than that in which they succeeded.
+        # They may arrive in another order than that in which the runs ended.
         older, arrival = sorted((before, arrival), key=_order)
         turn.answer(older.request_id, message.job_id, SUPERSEDED)
     job.arrivals[message.upstream] = arrival
@@ -74,7 +77,7 @@ def _order(arrival: Arrival) -> tuple[Instant, str]:
 
 
 def is_satisfied(job: JobState) -> bool:
-    """Whether the jobs that this one runs after have ended as it asks since it last used their ends."""
+    """Whether all upstream jobs have ended as this job requires, since it last used their ends."""
     after = job.job.after
     if after is None:
         return True
@@ -85,32 +88,32 @@ def is_satisfied(job: JobState) -> bool:
 
 
 def missing(job: JobState) -> tuple[str, ...]:
-    """The jobs whose end is waited for."""
+    """The upstream jobs that have not ended yet."""
     return tuple(one for one in (job.job.after.jobs if job.job.after else ()) if one not in (job.arrivals or {}))
 
 
 def is_held_back(job: JobState, run: OpenRun) -> bool:
-    """Whether an occurrence must wait for the jobs that its job runs after."""
+    """Whether an occurrence must wait for upstream jobs."""
     is_first = not run.key.origin and run.attempt == 0 and not run.has_used_successes
     return job.job.after is not None and is_first and not is_satisfied(job)
 
 
 def use(turn: Turn, job: JobState) -> None:
-    """The ends have led to a run; the next one needs new ones."""
+    """A run has used the ends; the next run needs new ones."""
     for arrival in (job.arrivals or {}).values():
         turn.answer(arrival.request_id, job.job.id, USED)
     job.arrivals = None
 
 
 def parents_of(job: JobState) -> tuple[Parent, ...]:
-    """The runs whose end has arrived."""
+    """The upstream runs that have ended."""
     return tuple(Parent(arrival.run) for arrival in (job.arrivals or {}).values() if arrival.run)
 
 
 def start_chained(turn: Turn, job: JobState) -> None:
-    """For a job without a schedule of its own: a run for the newest of the successes, if all are there.
+    """Start a run of a job without a schedule for the newest upstream end, if all have arrived.
 
-    It is entered under what is left of that request's id, so that the same successes arriving again make the same run.
+    Its key comes from the id of that request, so that the same ends arriving again create the same run.
     """
     if job.hold is not None or job.job.schedules or not job.arrivals or not is_satisfied(job):
         return

@@ -1,4 +1,4 @@
-"""Places in named queues that several nodes share: what a start has to ask the ledger for."""
+"""Places in queues that several nodes share: what the loop must ask the ledger before a start."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from evertick.model.bucket import bucket_of
 from evertick.model.ledger import Claim
 
 YIELDS_MAX: Final = 10
-"""How often a run gives way to one of a higher priority that waits elsewhere; once a second, so some seconds.
+"""How often a run yields to a run of higher priority that waits on another node; once a second, so some seconds.
 
-That one may be kept from starting by something that only its node knows.
+Something that only the other node knows may keep that run from starting.
 """
 
 
@@ -23,7 +23,7 @@ def needs_claim(state: State, queue: str | None) -> bool:
 
 
 def claims_of(state: State, launches: Iterable[OpenRun]) -> tuple[Claim, ...]:
-    """What the runs that are about to be launched need, by queue."""
+    """The places that the runs about to be launched need, by queue."""
     wanted: dict[str, list[OpenRun]] = {}
     for run in launches:
         job = state.jobs.get(run.key.job_id)
@@ -34,7 +34,7 @@ def claims_of(state: State, launches: Iterable[OpenRun]) -> tuple[Claim, ...]:
 
 
 def claims_without(claims: Iterable[Claim], buckets: Collection[int]) -> tuple[Claim, ...]:
-    """The same but for the runs of these buckets, which are another node's."""
+    """The same without the runs of these buckets, which another node owns."""
     left = (one._replace(keys=[key for key in one.keys if bucket_of(key.job_id) not in buckets]) for one in claims)
     return tuple(one for one in left if one.keys)
 
@@ -43,7 +43,7 @@ def _claim(state: State, queue: str, runs: list[OpenRun]) -> Claim:
     jobs = _jobs_in(state, queue)
     known = {job_id: state.definitions[job_id] for job_id in jobs if job_id in state.definitions}
     lowest = min((known[run.key.job_id].priority for run in runs if run.key.job_id in known), default=0)
-    # Only those that a place would help: not one that may wait for other jobs or for a member of the fleet.
+    # Only runs that a place would start: not one that may wait for upstream jobs or for a member of the fleet.
     rivals = {
         job_id: job.priority
         for job_id, job in known.items()
@@ -55,7 +55,7 @@ def _claim(state: State, queue: str, runs: list[OpenRun]) -> Claim:
 
 
 def _jobs_in(state: State, queue: str) -> tuple[str, ...]:
-    """Of all definitions, whoever owns them; looked up once until one of them changes."""
+    """Of all definitions, whichever node owns them; cached until one of them changes."""
     if not state.queue_jobs:
         found: dict[str, list[str]] = {}
         for job in state.definitions.values():

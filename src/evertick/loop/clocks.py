@@ -1,4 +1,4 @@
-"""What the loop does about a clock that was set, and about time in which it was not there."""
+"""What the loop does when a clock is set, and after time in which it did not run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evertick.model.lifecycle import RETRYING
 
 
 def note_time(state: State, turn: Turn) -> None:
-    """A clock that went backward: timers count from now again, and nothing at or before the watermark is redone."""
+    """The clock went backward: timers restart from now, and nothing up to the watermark is repeated."""
     if turn.now < state.last_now:
         state.next_plan_at = turn.now
         state.next_flush_at = turn.now
@@ -22,10 +22,10 @@ def note_time(state: State, turn: Turn) -> None:
 
 
 def compare_clocks(state: State, turn: Turn, boottime_us: int) -> None:
-    """Tell a stall from a jump: a stall, also one by suspend, moves both clocks, a jump only the wall's."""
+    """Tell a stall from a jump: a stall (or a suspend) advances both clocks, a jump only the wall clock."""
     before = state.last_boottime_us
     if before is not None and boottime_us <= before[1]:
-        return  # said again, or late
+        return  # a duplicate, or late
     state.last_boottime_us = (turn.now, boottime_us)
     if before is None:
         return
@@ -44,9 +44,9 @@ def compare_clocks(state: State, turn: Turn, boottime_us: int) -> None:
 
 
 def _move_leases(state: State, by_us: int) -> None:
-    """Leases run by the time that passes, not by what the wall clock was set to.
+    """Leases follow elapsed time, not the wall clock.
 
-    The lease of this node is never made longer: it is renewed in a moment, and that may have been by either clock.
+    The lease of this node is never extended here: it is renewed soon, and the renewal may have used either clock.
     """
     if state.lease_until is not None:
         state.lease_until += min(by_us, 0)
@@ -62,19 +62,19 @@ def _move_leases(state: State, by_us: int) -> None:
 
 
 def _move_waits(state: State, by_us: int) -> None:
-    """Nobody waits longer for a clock that was set back; one that was set forward ends waits, as a downtime does."""
+    """A clock that was set back makes no wait longer; one that was set forward ends waits, as a downtime does."""
     state.audit.next_at += by_us
     state.retiring = {job_id: at + by_us for job_id, at in state.retiring.items()}
     state.recent = deque(ended._replace(forget_at=ended.forget_at + by_us) for ended in state.recent)
     for job in state.jobs.values():
-        # Otherwise whoever resumes a job now is taken for somebody who asked before it was paused.
+        # Otherwise a resume requested now would look older than the pause.
         job.last_asked_at += by_us
         _move_waits_of(state, job, by_us)
 
 
 def _move_waits_of(state: State, job: JobState, by_us: int) -> None:
     for run in (job.planned or {}).values():
-        if run.in_ledger:  # one that was late may have its place where the clock was
+        if run.in_ledger:  # a run that was late may now be due later
             state.ring.put(run.due_at(state.last_now), run)
     for lane in (job.lanes or {}).values():
         lane.next_start_at += by_us

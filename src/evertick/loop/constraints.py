@@ -1,7 +1,7 @@
-"""What must hold for a job's runs beyond its schedule, and what is done when it does not.
+"""What must hold for the runs of a job beyond its schedule, and what happens if it does not.
 
-Some constraints are the executor's to watch (hooks, the allowed run time) and some another rule's (how many at once);
-here are those the loop can see: the previous success, and how long a run was expected to take.
+The executor watches some constraints (hooks, the allowed run time) and other rules cover some (how many runs at once);
+this module has those that the loop sees: the previous success, and the expected run time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _of(job: JobState, kind: type[Kind]) -> Iterable[Kind]:
 
 
 def missing_success(state: State, turn: Turn, job: JobState, run: OpenRun) -> str | None:
-    """Why a run may not start: the job whose last run must have succeeded and did not; None: it may."""
+    """The job whose last run must have succeeded and did not; None: the run may start."""
     for constraint in _of(job, RequirePreviousSuccess):
         for required in constraint.jobs or (job.job.id,):
             if _has_failed(state, required, run):
@@ -66,7 +66,7 @@ def _has_failed(state: State, required: str, run: OpenRun) -> bool:
 
 
 def must_ask(state: State, turn: Turn, job: JobState, run: OpenRun) -> bool:
-    """Whether a run has to wait for the ledger to say how jobs went; asks, the first time."""
+    """Whether a run must wait until the ledger has reported the outcomes of other jobs; asks once."""
     constraints = _of(job, RequirePreviousSuccess)
     required = {name for constraint in constraints for name in constraint.jobs or (job.job.id,)}
     unknown = sorted(name for name in required if not _knows_outcome(state, name))
@@ -79,15 +79,15 @@ def must_ask(state: State, turn: Turn, job: JobState, run: OpenRun) -> bool:
 
 
 def _knows_outcome(state: State, job_id: str) -> bool:
-    """Whether it has seen how the last run of a job went, or that there was none."""
+    """Whether the loop knows how the last run of a job ended, or that there was none."""
     other = state.jobs.get(job_id)
     return state.owns(job_id) and (other is None or other.is_outcome_known)
 
 
 def outcomes_seen(state: State, message: OutcomesSeen) -> OpenRun | None:
-    """The run that may go on, now that this is known."""
+    """Offer the run again, now that this is known."""
     if message.key not in state.outcomes_asked:
-        return None  # said again
+        return None  # a duplicate
     state.outcomes_asked.discard(message.key)
     job = state.jobs.get(message.key.job_id)
     run = job.find(message.key) if job is not None else None
@@ -98,7 +98,7 @@ def outcomes_seen(state: State, message: OutcomesSeen) -> OpenRun | None:
 
 
 def too_many(turn: Turn, job: JobState, run: OpenRun) -> None:
-    """The overlap rule has turned a run away: say so to those who want to know."""
+    """The overlap rule has skipped a run: report it where the job asks for that."""
     for constraint in _of(job, MaxConcurrentRuns):
         violate(turn, job, run, "maxConcurrentRuns", constraint.on_violation)
 
@@ -111,7 +111,7 @@ def expect_end(state: State, job: JobState, run: OpenRun, started_at: Instant) -
 
 
 def check_behind(turn: Turn, job: JobState, run: OpenRun) -> None:
-    """The run is longer than it was expected to be: it goes on, and it is told once."""
+    """The run takes longer than expected: it continues, and is reported once."""
     if run.expected_at is None or run.expected_at > turn.now:
         return
     run.expected_at = None
@@ -122,7 +122,7 @@ def check_behind(turn: Turn, job: JobState, run: OpenRun) -> None:
 
 
 def broken(turn: Turn, job: JobState, run: OpenRun, constraint: str, detail: str) -> None:
-    """The executor found that one of those it watches does not hold."""
+    """The executor reports that a constraint it watches is violated."""
     kind = _WATCHED_BY_EXECUTORS.get(constraint)
     for one in _of(job, kind) if kind is not None else ():
         violate(turn, job, run, constraint, one.on_violation, detail)
@@ -131,14 +131,14 @@ def broken(turn: Turn, job: JobState, run: OpenRun, constraint: str, detail: str
 def violate(
     turn: Turn, job: JobState, run: OpenRun, constraint: str, actions: Iterable[Action], detail: str = ""
 ) -> None:
-    """Do what the definition wants done about it."""
+    """Run the actions that the definition names."""
     turn.log("constraint.violated", is_alarming=True, job=job.job.id, run=run.key.run_id, constraint=constraint)
     for number, action in enumerate(actions):
         match action.kind:
             case ActionKind.START_JOB:
                 _request_start(turn, action.job_id, run, constraint, number, Trigger.CHAINED)
             case ActionKind.RETRY if all(parent.via != constraint for parent in run.facts.parents):
-                # Once: a retry that meets the same constraint again must not ask for the next one.
+                # Once: a retry that violates the same constraint must not request another.
                 _request_start(turn, job.job.id, run, constraint, number, Trigger.RETRY)
             case ActionKind.SKIP_NEXT:
                 job.skip_next += 1
@@ -150,7 +150,7 @@ def violate(
 
 
 def _request_start(turn: Turn, job_id: str, run: OpenRun, constraint: str, number: int, trigger: Trigger) -> None:
-    """For the time that the run was for; a retry is given what the run was given."""
+    """A run for the same scheduled time; a retry gets the same parameters."""
     is_again = trigger is Trigger.RETRY and run.trigger is not Trigger.BACKFILL
     payload = {
         "trigger": trigger,

@@ -1,8 +1,8 @@
-"""The loop: what to do, given what is known, what was said, and the time.
+"""The loop: what to do, given the state, the messages and the time.
 
-An iteration has a fixed order: drain messages, plan, fire what is due, settle what that ended, clean up after the
-grace, report statistics. It reads no clock, touches no disk and never waits; the same code runs in production and
-in the simulator.
+An iteration has a fixed order: drain messages, plan, fire what is due, settle what ended, clean up after the grace,
+report statistics. It reads no clock, touches no disk and never waits; the same code runs in production and in the
+simulator.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _take(state: State, turn: Turn, message: Message) -> None:
 
 
 def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
-    """The entries are durable: from now on they may be fired."""
+    """The entries are durable: from now on their runs may start."""
     pending = state.batches.pop(message.number, None)
     if pending is None:
         return
@@ -194,7 +194,7 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
         elif job is not None and job.active_run(run.key) is run:
             reports.launch_written(state, turn, job, run)
         elif state.orphans.pop(run.key, None) is run:
-            # Its job went to another node before this answer came: nobody will start it, and its owner must know.
+            # Its job moved to another node before this answer came: no node will start it, and its owner must know.
             turn.forward(ownership.never_started(run, turn.now))
     for key in sorted(message.overruled.difference(run.key for run in pending.launches)):
         _overruled(state, turn, key, pending.batch.changes)
@@ -205,7 +205,7 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             continue
         if run.key in message.refused:
             if job.find(run.key) is run:
-                drop(job, run)  # somebody else decided this occurrence, and theirs stands
+                drop(job, run)  # another node decided this occurrence, and its decision counts
                 settle_catchup(state, turn, run, is_dispatched=False)
             continue
         run.in_ledger = True
@@ -213,28 +213,28 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
 
 
 def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
-    """The buckets are another node's; so is everything we had decided about them."""
+    """Another node owns the buckets, and with them everything that this node had decided about them."""
     pending = state.batches.get(message.number)
     if pending is None:
         return
     state.statistics.fenced += 1
-    # The answer may be older than our regaining a bucket, under an epoch of its own.
+    # The answer may be older than our regaining a bucket under a new epoch.
     epochs = pending.batch.epochs
     fenced = {bucket: epochs[bucket] for bucket in message.buckets if bucket in epochs}
     ownership.lost(state, turn, BucketsLost(fenced, is_fenced=True))
     for refused in _take_refused(state, message.number, fenced):
         lost = {bucket for bucket, epoch in fenced.items() if refused.epochs.get(bucket) == epoch}
         turn.tell_ends(changes_to_tell(refused.batch, lost))
-        # What it asks of other jobs holds although nothing is ours any more.
+        # What it requests of other jobs is valid although this node owns nothing of it any more.
         if len(lost) < len(refused.epochs) or refused.batch.requests:
             turn.resubmit(refused, lost)
 
 
 def _take_refused(state: State, number: int, fenced: Mapping[int, int]) -> list[PendingBatch]:
-    """The batch that was fenced, and all that rest on the same epochs: they will be fenced too.
+    """The fenced batch, and all that rest on the same epochs: these will be fenced too.
 
-    All are said again now, in their order: what is decided from now on would otherwise tell the ledger how far planning
-    has come before the ledger has what was planned.
+    All are written again now, in their order: otherwise later decisions would tell the ledger how far planning has come
+    before the ledger has what was planned.
     """
     refused = [
         one
@@ -247,7 +247,7 @@ def _take_refused(state: State, number: int, fenced: Mapping[int, int]) -> list[
 def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
     answered = [number for number in message.numbers if number in state.records]
     if not answered:
-        return  # said again
+        return  # a duplicate
     changes = [change for number in answered for change in state.records.pop(number)]
     state.changes_in_flight -= len(changes)
     for key in sorted(message.refused):
@@ -255,11 +255,11 @@ def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
 
 
 def _overruled(state: State, turn: Turn, key: RunKey, changes: Iterable[Change]) -> None:
-    """The ledger did not take our word, which is among the changes, about a run: somebody else's stands."""
+    """The ledger refused our change to a run: another node's version counts."""
     turn.log("run.change_refused", run=key.run_id)
     ended = next((ended for ended in reversed(state.recent) if ended.run.key == key), None)
     if ended is not None and ended.finished_at is not None:
-        # It ended here, and somebody else has its job by now: they must know how.
+        # It ended here, and another node owns its job now: that node must know how.
         run = ended.run
         known = (ended.finished_at, run.state, ended.exit_code, ended.detail, run.steps or None)
         turn.forward(RunFinished(key, run.attempt, *known))
@@ -271,12 +271,12 @@ def _renewed(state: State, turn: Turn, until: Instant) -> None:
     state.lease_until = until
     if was_over and not state.is_lease_over(turn.now):
         reports.launch_held(state, turn)
-        # What could have gone on meanwhile was not started, and nothing else wakes it.
+        # Runs that could have continued meanwhile were not started, and nothing else wakes them.
         _go_on(state, turn, [job_id for job_id, job in state.jobs.items() if job.lanes])
 
 
 def _go_on(state: State, turn: Turn, job_ids: Iterable[str]) -> None:
-    """What kept runs of these jobs waiting may be over."""
+    """What these jobs' runs waited for may be over."""
     for job_id in job_ids:
         job = state.jobs.get(job_id)
         if job is not None and job.lanes:
@@ -309,13 +309,13 @@ def _fire_stops(state: State, turn: Turn) -> None:
                 for active in list(own.active.values()):
                     turn.ask_to_stop(active, f"stopped by its {kind} schedule at {to_text(instant)}")
                 drop_waiting_retries(state, turn, job, own)
-            if kind == RESTART and was_active:  # what is not running has nothing to be started anew
+            if kind == RESTART and was_active:  # a restart without an active run does nothing
                 key = RunKey(job_id, instant, RESTART)
                 turn.enter_once(job, Entry(key, PLANNED, Trigger.SCHEDULER, turn.now, detail="by its restart schedule"))
 
 
 def _end_runs(state: State, turn: Turn) -> None:
-    """All that is active; what waits or is between two attempts is found by whoever starts next."""
+    """Stop all active runs; the next scheduler finds runs that wait or are between two attempts."""
     for job in state.jobs.values():
         for lane in (job.lanes or {}).values():
             for run in lane.active.values():
@@ -327,8 +327,8 @@ def _end_runs(state: State, turn: Turn) -> None:
 
 
 def _clean_up(state: State, turn: Turn) -> None:
-    # As long as the ledger has not answered, it may still refuse what is said of them; beyond as many as may be
-    # unanswered at all, it has.
+    # Until the ledger has answered, it may still refuse what is written about them. When more batches have been
+    # written since than may be unanswered at all, it has answered.
     while state.recent and state.recent[0].forget_at <= turn.now:
         if _has_unanswered_changes(state, turn) and len(state.recent) <= state.settings.changes:
             break
@@ -344,7 +344,7 @@ def _has_unanswered_changes(state: State, turn: Turn) -> bool:
 
 
 def _wake_at(state: State, now: Instant) -> Instant:
-    """The next instant at which there is something to do; at the latest one loop interval from now."""
+    """The next instant at which there is something to do; at most one loop interval from now."""
     wake_at = now + state.settings.interval_us
     if not (state.is_stopping or is_ledger_behind(state)):
         wake_at = min(max(state.next_plan_at, now), wake_at)

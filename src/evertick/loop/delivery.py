@@ -10,11 +10,11 @@ from evertick.loop import messages as m
 from evertick.loop.state import Handled, State
 
 ANSWERED_MAX: Final = 10_000
-"""Answered requests that are remembered. The ledger hands an answered one out no more; this is for other callers."""
+"""How many answered requests are remembered. The ledger does not return them again; this is for other callers."""
 
 
 class Identity(Enum):
-    """What a message is recognised by."""
+    """What identifies a message."""
 
     REQUEST = "its request id: a request is carried out once, and one about a job of another node is left to its owner"
     ATTEMPT = "the run, and the attempt: what is said of any but the present attempt changes nothing"
@@ -66,21 +66,21 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.ForwardedReport: Identity.REQUEST,
     m.ChainArrived: Identity.REQUEST,
 }
-"""Of every kind of message; `tests/loop/test_delivery.py` delivers each of them again."""
+"""For every kind of message; `tests/loop/test_delivery.py` delivers each of them twice."""
 
 
 def answer_known(state: State, request_id: str) -> Handled | None:
-    """What was said to a request that was delivered before; None: it is new."""
+    """The answer to a request that was delivered before; None: it is new."""
     return state.handled.get(request_id) or state.answered.get(request_id)
 
 
 def take(state: State, request_id: str, job_id: str, answer: dict[str, object]) -> None:
-    """Remember a request that is being carried out, until the ledger has its answer and for a while after."""
+    """Remember a request that is being executed, until the ledger has its answer and for a while after."""
     state.handled[request_id] = Handled(job_id, answer)
 
 
 def note_answered(state: State, request_id: str) -> None:
-    """The ledger has its answer: it may be forgotten, when enough others have been answered since."""
+    """The ledger has the answer: forget the request when enough others have been answered since."""
     handled = state.handled.pop(request_id, None)
     if handled is None:
         return

@@ -1,4 +1,4 @@
-"""What the loop wants done in the world."""
+"""What the loop asks the world to do."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Commit(NamedTuple):
     number: int
     batch: Batch
     schedules: Mapping[str, tuple[ScheduleSpec, ...]] = MappingProxyType({})
-    """Of the jobs with a gap in the batch: if the ledger has lines inside it, it is entered around them."""
+    """For jobs with a gap in the batch: if the ledger has entries inside the gap, it is written around them."""
 
 
 class Record(NamedTuple):
-    """Write what became of runs, behind every commit asked for before; answered by `ChangesRecorded`."""
+    """Write the outcomes of runs, after every commit requested before; answered by `ChangesRecorded`."""
 
     number: int
     changes: Sequence[Change]
@@ -44,15 +44,15 @@ class Launch(NamedTuple):
     params: str
     previous_success_at: Instant | None
     executor: str = ""
-    """Where it was put: this machine, or members of the fleet."""
+    """Where it was placed: this machine, or members of the fleet."""
     valid_until: Instant | None = None
-    """When the lease of its bucket ends, as far as was known when it was decided; None: there is no other node."""
+    """When the lease of its bucket ends, as known when it was decided; None: there is no other node."""
     is_confirmed: bool = True
-    """Whether the ledger knows that it is being launched; otherwise it is told right after."""
+    """Whether the ledger has recorded the launch; otherwise the record follows the launch."""
 
 
 class Stop(NamedTuple):
-    """End an attempt; the executor reports its end as for any other."""
+    """Stop an attempt; the executor reports its end like any other."""
 
     key: RunKey
     attempt: int
@@ -60,19 +60,19 @@ class Stop(NamedTuple):
 
 
 class Reconcile(NamedTuple):
-    """Ask the executors what became of these attempts, which another incarnation may have started."""
+    """Ask the executors about these attempts, which an earlier process may have started."""
 
     runs: Sequence[AttemptQuestion]
 
 
 class LookUp(NamedTuple):
-    """Read what the ledger has about these runs that steps wait for; answered by `SubRunsSeen`."""
+    """Read the state of these runs, for which steps wait; answered by `SubRunsSeen`."""
 
     keys: Sequence[RunKey]
 
 
 class TellStep(NamedTuple):
-    """Tell a step that waits for a run of another job how that ended."""
+    """Tell a step that waits for a run of another job how that run ended."""
 
     key: RunKey
     attempt: int
@@ -82,7 +82,7 @@ class TellStep(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """Look up where a job ran last; answered by `PlacementsRecalled`."""
+    """Read where a job ran last; answered by `PlacementsRecalled`."""
 
     job_id: str
 
@@ -95,15 +95,15 @@ class LookUpOutcomes(NamedTuple):
 
 
 class LookUpStops(NamedTuple):
-    """Read which of these runs their owners want ended; answered by `StopsSeen`."""
+    """Read which of these runs their owners want stopped; answered by `StopsSeen`."""
 
     keys: Sequence[RunKey]
     executor: str
-    """Where they are; what the ledger has elsewhere by now is not meant."""
+    """Where they run; entries that have moved elsewhere are ignored."""
 
 
 class Audit(NamedTuple):
-    """Read open entries that were due by `until`, behind every write asked for before; answered by `OpenRunsSeen`."""
+    """Read open entries that were due by `until`, after every write requested before; answered by `OpenRunsSeen`."""
 
     number: int
     until: Instant
@@ -112,20 +112,20 @@ class Audit(NamedTuple):
 
 
 class ReadReports(NamedTuple):
-    """Read what other nodes forwarded about runs of these buckets; answered by those reports, then by `ReportsRead`."""
+    """Read what other nodes reported for these buckets; answered by those reports, then by `ReportsRead`."""
 
     number: int
     buckets: Sequence[int]
 
 
 class Release(NamedTuple):
-    """Let others have these buckets, once everything asked for before is written."""
+    """Release these buckets to other nodes, after everything requested before is written."""
 
     buckets: Sequence[int]
 
 
 class Log(NamedTuple):
-    """Something happened: an event in the words of the glossary."""
+    """An event, in the words of the glossary."""
 
     event: str
     fields: Mapping[str, object]
@@ -133,14 +133,14 @@ class Log(NamedTuple):
 
 
 class Notify(NamedTuple):
-    """Tell somebody outside what happened to a run."""
+    """Send a notification about a run."""
 
     job: Job
     event: str
     key: RunKey
     url: Value
     detail: str = ""
-    """In words, what is known of it."""
+    """What is known about it, as text."""
 
 
 class Resync(NamedTuple):
@@ -170,4 +170,4 @@ Effect: TypeAlias = (
 class Decision(NamedTuple):
     effects: Sequence[Effect]
     wake_at: Instant
-    """Call again then, or when there is a message."""
+    """Run the loop again then, or when there is a message."""

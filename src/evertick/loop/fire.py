@@ -1,4 +1,4 @@
-"""Starting what is due: the overlap rule, the waiting, the launching."""
+"""Starts what is due: overlap rules, waiting, launching."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from evertick.planning.schedules import compile_all, exclusion_of, previous_of
 from evertick.planning.success import already_succeeded
 
 RESTART = "restart"
-"""The origin of a run that a restart schedule asked for."""
+"""The origin of a run that a restart schedule requested."""
 FENCE_BITS = 16
-"""A fence is the epoch, then the attempt: any token of a later owner is greater than any of an earlier one."""
+"""A fence is the epoch, then the attempt: every fence of a later owner is greater than any of an earlier one."""
 
 
 def fire_due(state: State, turn: Turn) -> list[OpenRun]:
-    """Take the oldest instant that has come due off the ring; answers the running ones whose lease has run out."""
+    """Take the oldest due instant off the ring; returns the running runs whose lease has ended."""
     late_jobs: dict[str, JobState] = {}
     expired: list[OpenRun] = []
     if state.is_lease_over(turn.now):
-        return expired  # somebody else may be launching these at this very moment
+        return expired  # another node may be launching these at this moment
     runs = state.ring.take(turn.now)
     if len(runs) > 1:
         runs.sort(key=lambda run: _turn_of(state, run))
@@ -56,11 +56,11 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
             continue
         if run.state is PLANNED:
             if not job.planned or job.planned.get(run.key) is not run:
-                continue  # withdrawn, or skipped meanwhile
+                continue  # withdrawn, or skipped since
             if not _is_late(job, run, turn):
                 offer(state, turn, job, run)
             elif state.index.horizon < turn.now or (job.hold is None and run.key.job_id not in state.index):
-                # What came after it is not planned yet; it is settled together with that.
+                # Later occurrences are not planned yet; it is decided together with them.
                 state.ring.put(turn.now + state.settings.interval_us, run)
             else:
                 late_jobs[run.key.job_id] = job
@@ -68,7 +68,7 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
             if job.is_waiting(run):
                 drain(state, turn, job, job.lane_of(run.key))
         elif job.active_run(run.key) is not run:
-            continue  # it is another's by now, or ended
+            continue  # another node owns it now, or it ended
         elif run.state is RETRYING:
             if run.retry_at is not None and run.retry_at <= turn.now:
                 _start_retry(state, turn, job, run)
@@ -86,11 +86,11 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
 
 
 def _start_retry(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
-    # Without a definition there is nothing to run; it goes on when the job returns, or ends with its grace.
+    # Without a definition there is nothing to run; it continues when the job returns, or ends with the grace.
     if state.is_stopping or job.hold is Hold.RETIRED:
         return
     if not _retry_now(state, turn, job, run):
-        # The limit was lowered since, or no executor can take it: it waits for its turn, in its place.
+        # The limit was lowered since, or no executor can take it: it waits for its turn and keeps its place.
         state.ring.put(turn.now + state.settings.interval_us, run)
 
 
@@ -105,7 +105,7 @@ def _retry_now(state: State, turn: Turn, job: JobState, run: OpenRun) -> bool:
 
 
 def retry_homeless(state: State, turn: Turn, job: JobState) -> None:
-    """Members have changed: runs that wait for one with their next attempt have their turn with the others."""
+    """Members have changed: retries that wait for a member get their turn with the others."""
     if state.is_stopping or job.hold is Hold.RETIRED or state.is_lease_over(turn.now):
         return
     for lane in (job.lanes or {}).values():
@@ -130,11 +130,11 @@ def _is_late(job: JobState, run: OpenRun, turn: Turn) -> bool:
 
 
 def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
-    """An occurrence has come: start it, let it wait, or skip it."""
+    """An occurrence is due: start it, let it wait, or skip it."""
     if state.is_stopping:
-        return  # it stays `planned`; whoever starts next finds it
+        return  # it stays `planned`; the next scheduler finds it
     assert job.planned is not None
-    # First: what waits for anything else leaves its queue without another look at the calendar.
+    # First: a run that waits for something else leaves its queue without another look at the calendar.
     excluded = exclusion_of(job.job.schedules, run.key.scheduled_for) if _has_calendar(job, run) else None
     if excluded is not None:
         run.facts = joined(run.facts, excluded.facts)
@@ -157,7 +157,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         return
     lane = job.lane_of(run.key)
     if not (lane.active or lane.waiting or job.job.routing.has_members) and _may_start(state, turn, job, lane, run):
-        # With nobody in its way every overlap rule lets it start.
+        # With no run in its way, every overlap rule lets it start.
         del job.planned[run.key]
         start(state, turn, job, lane, run)
         return
@@ -196,7 +196,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
 
 
 def _may_start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> bool:
-    """Whether nothing but the overlap rule stands in its way: the lane's rate, its queue, the jobs before it."""
+    """Whether only the overlap rule can hold it back, not the lane's rate, its queue or its upstream jobs."""
     if lane.gap_us and lane.next_start_at > turn.now:
         note_wait(run, Wait(WaitKind.RATE, turn.now))
         return False
@@ -212,18 +212,18 @@ def _may_start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun
 
 
 def wait_for_queue(job: JobState, queue: Queue, now: Instant) -> Wait:
-    """A queue that is full, and the runs of this node that have its places."""
+    """A full queue, and the runs of this node that have places in it."""
     holders = tuple(key.run_id for key in sorted(queue.active))
     return Wait(WaitKind.QUEUE, now, job.job.queue or "", holders, limit=queue.limit)
 
 
 def note_wait(run: OpenRun, wait: Wait) -> None:
-    """What a run waits for is written with whatever is written of it next."""
+    """What a run waits for is written with the next change of the run."""
     run.facts = with_wait(run.facts, wait)
 
 
 def leave_queue(state: State, run: OpenRun) -> None:
-    """A run is no longer active: its place in a named queue is free."""
+    """A run is no longer active: its place in its queue is free."""
     for name, queue in state.queues.items():
         if run.key in queue.active:
             queue.active.discard(run.key)
@@ -231,7 +231,7 @@ def leave_queue(state: State, run: OpenRun) -> None:
 
 
 def drain_queues(state: State, turn: Turn) -> None:
-    """Where room was made in a named queue, those go on that wait for it: by priority, then by how long they wait."""
+    """A place in a queue is free: offer it by priority, then by how long runs have waited."""
     while state.freed_queues:
         queue = state.queues[state.freed_queues.pop()]
         waiting = sorted(queue.waiting, key=lambda place: -_priority_of(state, place[0]))
@@ -253,12 +253,12 @@ def _priority_of(state: State, job_id: str) -> int:
 
 
 def _overlap_for(job: JobState, lane: Lane, run: OpenRun) -> Overlap:
-    """The lane's rule, except for a run by a restart schedule, which takes the place of the one before."""
+    """The lane's overlap rule; a run of a restart schedule replaces the one before."""
     return Overlap(OverlapKind.REPLACE) if run.key.origin == RESTART else job.overlap_of(lane)
 
 
 def _has_calendar(job: JobState, run: OpenRun) -> bool:
-    """Whether a calendar decides about the run: one that was requested ignores it."""
+    """Whether a calendar applies to the run: requested runs ignore it."""
     return has_calendar(job.job.schedules) and is_of_schedule(run)
 
 
@@ -275,7 +275,7 @@ def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tu
         if is_too_late(at, turn.now, policy.max_delay_us):
             return SkipReason.LATE, "later than the job's window allows"
         if policy.skip_if_successful and run.trigger is Trigger.SCHEDULER:
-            # A success under an earlier schedule says nothing about this one.
+            # A success under an earlier schedule does not count for this one.
             previous_for = max(previous_of(compile_all(job.job.schedules), at) or 0, job.since)
             if already_succeeded(run.trigger, previous_for, job.last_success_at):
                 assert job.last_success_at is not None
@@ -302,12 +302,12 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     run.definition = job.job.definition
     note_placed(state, job, run)
     job.last_started_at = turn.now
-    # The shards of a broadcast cannot be asked for by whoever does not know how many there are.
+    # Only the node that launched a broadcast knows the number of its shards, so another node cannot ask about them.
     is_broadcast = job.job.routing.strategy is Strategy.SHARDING_BROADCAST
     is_once = is_broadcast or job.job.policy.on_executor_lost is OnExecutorLost.FAIL
-    # A restart asks about one attempt: a second one must not run while the ledger has not heard that the first ended.
+    # A restart asks about one attempt: a second must not run before the ledger has recorded the end of the first.
     is_retry = run.attempt > 1
-    detail = "" if run.has_wait_detail else None  # what it waited for, it has
+    detail = "" if run.has_wait_detail else None  # it has what it waited for
     run.has_wait_detail = False
     if is_once or is_retry or run.is_inherited or needs_claim(state, job.job.queue):
         turn.move(run, LAUNCHING, detail=detail, is_with_batch=True)
@@ -348,14 +348,14 @@ def note_cancelled(state: State, turn: Turn, run: OpenRun) -> None:
 
 
 def drop_waiting_retries(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
-    """Runs between two attempts have nothing to end: whoever asked them to stop has their place at once."""
+    """A run between two attempts has nothing to stop: its place is free at once."""
     for run in [run for run in lane.active.values() if run.state is RETRYING and run.stop_detail is not None]:
         cancel(state, turn, job, run, run.stop_detail or "")
     drain(state, turn, job, lane)
 
 
 def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
-    """Start those that wait, as far as the overlap rule lets them."""
+    """Start waiting runs, as far as the overlap rule permits."""
     if _is_superseded_by_plan(state, job):
         return
     while lane.waiting:
@@ -375,7 +375,7 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
             return
         if job.job.constraints:
             if must_ask(state, turn, job, run):
-                return  # it has its turn again when the ledger has answered
+                return  # it gets its turn again when the ledger has answered
             missing = missing_success(state, turn, job, run)
             if missing is not None:
                 # Not only when it was due: the run that it waited for may have failed since.
@@ -400,15 +400,15 @@ def _why_too_late(state: State, run: OpenRun) -> tuple[SkipReason, str]:
 
 
 def is_frozen(job: JobState, run: OpenRun) -> bool:
-    """Whether a run waits because its job is held, or edited and not planned yet; what somebody asks for does not.
+    """Whether a run waits because its job is held, or edited and not planned yet; requested runs do not.
 
-    Without a definition nothing can be run, whoever asked: it goes on when the job returns, or ends with its grace.
+    Without a definition nothing can run: the run continues when the job returns, or ends with the grace.
     """
     return job.hold is Hold.RETIRED or ((job.hold is not None or job.is_edited) and is_of_schedule(run))
 
 
 def is_of_schedule(run: OpenRun) -> bool:
-    """Whether a run exists because of the schedule, not because somebody asked for it."""
+    """Whether a run comes from the schedule, not from a request."""
     return not run.key.origin
 
 
@@ -419,16 +419,16 @@ def _wait(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     run.has_waited = not job.asked  # reading the state after a restart is the scheduler's own delay
     enqueue(lane, run)
     turn.move(run, WAITING)
-    # A backfill was asked for as a whole; the cap is for what gathers by itself.
+    # A backfill is requested as a whole; the cap is for occurrences that accumulate by themselves.
     while lane.overlap is None and len(lane.waiting) > job.job.policy.backlog_max:
         detail = f"more than {job.job.policy.backlog_max} runs were waiting"
         skip(state, turn, job, lane.waiting[0], SkipReason.CAP, detail)
-    # A waiting run that is already free to go: behind a finished one, or under a rate.
+    # A waiting run that can start now: behind a finished one, or under a rate.
     drain(state, turn, job, lane)
 
 
 def enqueue(lane: Lane, run: OpenRun) -> None:
-    """Put a run among those that wait, by its due time: a caught-up one goes before the live ones behind it."""
+    """Insert a run among the waiting ones by its due time: a caught-up run comes before the live ones."""
     place = len(lane.waiting)
     while place and lane.waiting[place - 1].key.scheduled_for > run.key.scheduled_for:
         place -= 1

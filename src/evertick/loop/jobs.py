@@ -1,4 +1,4 @@
-"""Jobs that come, change, go, pause and resume."""
+"""Jobs that are added, changed, removed, paused and resumed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def changed(state: State, turn: Turn, message: DefinitionsChanged) -> None:
 
 
 def resynced(state: State, turn: Turn, message: DefinitionsResynced) -> None:
-    """The jobs are exactly these, whatever was said before."""
+    """Replace the set of jobs by exactly these."""
     present = {job.id for job in message.jobs}
     for job_id in [job_id for job_id in state.definitions if job_id not in present]:
         _remove(state, turn, job_id)
@@ -41,7 +41,7 @@ def resynced(state: State, turn: Turn, message: DefinitionsResynced) -> None:
 
 
 def _judge_missing(state: State, turn: Turn, *, is_whole: bool) -> None:
-    """Where every definition can be read again, a job that is still not there is gone."""
+    """When every definition can be read again, a job that is still missing is deleted."""
     was_whole, state.is_whole = state.is_whole, is_whole
     if is_whole and not was_whole:
         for job_id, job in state.jobs.items():
@@ -64,18 +64,18 @@ def _put(state: State, turn: Turn, job: Job) -> None:
 
 
 def meet(state: State, turn: Turn, definition: Job) -> None:
-    """A job seen for the first time: what lies before now is not its history."""
+    """A job seen for the first time: times before now are not part of its history."""
     known_until = state.removed.pop(definition.id, turn.now)
     since = max(turn.now, known_until)
     job = JobState(definition, since)
     gone = state.jobs.get(definition.id)
     if gone is not None:
-        job.lanes, job.asked = gone.lanes, gone.asked  # its last runs are still going, and count
+        job.lanes, job.asked = gone.lanes, gone.asked  # its last runs are still active, and count
         _wake_retries(state, turn, job)
         state.retiring.pop(definition.id, None)
     state.jobs[definition.id] = job
     if known_until < since:
-        turn.begin_schedule(job, known_until, "[]")  # nothing was expected of it while it was away
+        turn.begin_schedule(job, known_until, "[]")  # nothing was due while it was away
     turn.begin_schedule(job, since, specs_to_text(definition.schedules))
     turn.keep_job(job)
     turn.define(job)
@@ -85,16 +85,16 @@ def meet(state: State, turn: Turn, definition: Job) -> None:
 
 
 def _wake_retries(state: State, turn: Turn, job: JobState) -> None:
-    """Their time may have come while there was no definition to run."""
+    """Runs may have come due while there was no definition."""
     for run in job.open_runs():
         if run.state is RETRYING:
             state.ring.put(max(turn.now, run.retry_at or 0), run)
 
 
 def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec], *, is_back: bool = False) -> None:
-    """One-offs that are past at first sight: on time within the grace, else entered as missed, never run.
+    """One-offs that are past at first sight: run within the grace, otherwise record as missed, never run.
 
-    Those of a job that `is_back` need not be seen for the first time: behind its watermark the plan decides.
+    For a job that `is_back` this may not be the first sight: up to its watermark the plan has decided.
     """
     for spec in schedules:
         if not isinstance(spec, AtSpec):
@@ -109,8 +109,7 @@ def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec], *,
             turn.enter(Entry(key, SKIPPED, Trigger.SCHEDULER, turn.now, reason=SkipReason.MISSED, detail=detail))
             turn.past[job.job.id] = (*turn.past.get(job.job.id, ()), spec.instant)
         elif is_decided and job.find(key) is None:
-            # The watcher sees a file that says "in two seconds" only after those: that must not lose the run.
-            # After the watermark, the plan decides.
+            # The watcher may see a file that says "in two seconds" after those two seconds: the run must not be lost.
             run = turn.enter(Entry(key, PLANNED, Trigger.SCHEDULER, turn.now))
             assert run is not None
             if job.planned is None:
@@ -123,7 +122,7 @@ def _is_past(spec: ScheduleSpec, turn: Turn, job: JobState) -> bool:
 
 
 def activate(state: State, turn: Turn, job: JobState) -> None:
-    """Plan a job from its watermark on, unless it is disabled or cannot be."""
+    """Plan a job from its watermark on, unless it is disabled or invalid."""
     if not _can_be_read(state, turn, job):
         return
     if not job.job.enabled:
@@ -150,7 +149,7 @@ def drain_all(state: State, turn: Turn, job: JobState) -> None:
 
 
 def _can_be_read(state: State, turn: Turn, job: JobState) -> bool:
-    """Whether the schedules make sense; if not, the job is held in error."""
+    """Whether the schedules are valid; if not, the job is held in error."""
     try:
         compile_all(job.job.schedules)
         _watch_stops(state, job.job)
@@ -183,22 +182,22 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
     elif known.hold is None:
         if (old.stops, old.restarts) != (job.stops, job.restarts):
             _can_be_read(state, turn, known)
-        drain_all(state, turn, known)  # another overlap rule may let some of them go
+        drain_all(state, turn, known)  # another overlap rule may let some of them start
     turn.log("job.changed", job=job.id, schedule_changed=old.schedules != job.schedules, was_disabled=was_disabled)
 
 
 def replan(
     state: State, turn: Turn, job: JobState, former: Collection[ScheduleSpec] | None, *, is_back: bool = False
 ) -> None:
-    """The schedule is another: what was entered ahead is withdrawn; what waits is settled when the job is planned.
+    """The schedule has changed: withdraw planned entries; planning settles the waiting ones.
 
-    `former` are the schedules before, None where the ledger knows only that they were others.
+    `former` are the schedules before; None if the ledger knows only that they were different.
     """
     job.watermark = _withdraw(state, turn, job)
     job.is_edited = True
     turn.begin_schedule(job, job.watermark, specs_to_text(job.job.schedules))
     if former is None:
-        # An older one may have run long ago. The ledger refuses a second entry for a recent one that it has.
+        # An older one may have run long ago. The ledger refuses a second entry for a recent one.
         _enter_past(turn, job, (one for one in job.job.schedules if not _is_past(one, turn, job)))
     else:
         _enter_past(turn, job, set(job.job.schedules).difference(former), is_back=is_back)
@@ -208,7 +207,7 @@ def replan(
 
 
 def _withdraw(state: State, turn: Turn, job: JobState) -> Instant:
-    """Take back what was entered ahead and has not come due; answers the watermark that leaves: at most now."""
+    """Withdraw planned entries that are not due yet; returns the resulting watermark, at most now."""
     watermark = min(state.watermark_of(job), state.furthest_now)
     for run in list((job.planned or {}).values()):
         if run.key.scheduled_for > state.furthest_now and is_of_schedule(run):
@@ -220,7 +219,7 @@ def _withdraw(state: State, turn: Turn, job: JobState) -> Instant:
 
 
 def hold(state: State, turn: Turn, job: JobState, why: Hold) -> None:
-    """Stop planning a job; its watermark stays where time is now."""
+    """Stop planning a job; its watermark stays at the present time."""
     if job.hold is None:
         job.watermark = _withdraw(state, turn, job)
     job.hold = why
@@ -230,7 +229,7 @@ def hold(state: State, turn: Turn, job: JobState, why: Hold) -> None:
 
 
 def release(state: State, turn: Turn, job: JobState, keep: Missed | None) -> None:
-    """Plan a paused job again; the stretch in between is settled by its policy, or by what was chosen."""
+    """Plan a paused job again; its catch-up rule, or the operator's choice, decides about the time in between."""
     job.keep = keep
     activate(state, turn, job)
     if job.hold is not None:
@@ -247,7 +246,7 @@ def _remove(state: State, turn: Turn, job_id: str) -> None:
 
 
 def retire(state: State, turn: Turn, job: JobState) -> None:
-    """The definition went away: keep its place for a while, in case it is only being rewritten."""
+    """The definition is gone: keep the job for a while, in case its file is only being rewritten."""
     for kind in ("stop", "restart"):
         state.stops.remove(f"{kind}:{job.job.id}")
     job.retired_at = job.retired_at or turn.now
@@ -256,12 +255,12 @@ def retire(state: State, turn: Turn, job: JobState) -> None:
 
 
 def miss(state: State, turn: Turn, job: JobState) -> None:
-    """There is no definition, but one that cannot be read may be its: it keeps its place until that is known."""
+    """The definition is missing, but an unreadable file may contain it: keep the job until that is known."""
     hold(state, turn, job, Hold.RETIRED)
 
 
 def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
-    """The definition is back within the grace: it goes on from its watermark."""
+    """The definition is back within the grace: continue from the watermark."""
     state.retiring.pop(definition.id, None)
     job.retired_at = None
     old, job.job = job.job, definition
@@ -284,13 +283,13 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
 
 
 def _drain_all(state: State, turn: Turn, job: JobState) -> None:
-    """What people asked for has waited for the definition too."""
+    """Requested runs have waited for the definition too."""
     for lane in list((job.lanes or {}).values()):
         drain(state, turn, job, lane)
 
 
 def end_retired(state: State, turn: Turn) -> None:
-    """Those whose grace is over are gone: what waits is cancelled, and nothing more is expected of them."""
+    """Remove jobs whose grace is over: cancel their waiting runs; nothing more is due."""
     for job_id in [job_id for job_id, at in state.retiring.items() if at <= turn.now]:
         job = state.jobs[job_id]
         for run in job.open_runs():
@@ -303,6 +302,6 @@ def end_retired(state: State, turn: Turn) -> None:
             turn.keep_job(job, may_rewind=True)
             turn.log("job.removed", job=job_id)
         if any(lane.active for lane in (job.lanes or {}).values()):
-            state.retiring[job_id] = turn.now + state.settings.retire_us  # its last runs are still going
+            state.retiring[job_id] = turn.now + state.settings.retire_us  # its last runs are still active
         else:
             del state.retiring[job_id], state.jobs[job_id]

@@ -1,4 +1,4 @@
-"""What can be said to the loop."""
+"""The messages that the loop receives."""
 
 from __future__ import annotations
 
@@ -68,24 +68,24 @@ __all__ = [
     "TriggerJob",
 ]
 
-"""Names the place where an asker waits; the loop only hands it back."""
+"""Names where a caller waits for the answer; the loop only returns it."""
 
 
 # --- time and the world
 
 
 class TimePassed(NamedTuple):
-    """The time since boot beside the wall clock, so that a jump can be told from a stall."""
+    """The time since boot beside the wall clock, which tells a jump from a stall."""
 
     boottime_us: int
-    """Nobody sets it, and it counts suspend: a lease runs out while the machine sleeps."""
+    """It cannot be set, and it counts suspend: a lease also ends while the machine sleeps."""
 
 
 class Shutdown(NamedTuple):
     """Plan and start nothing more."""
 
     ends_runs: bool = False
-    """Also end what runs, instead of leaving it to whoever starts next."""
+    """Also stop active runs, instead of leaving them to the next scheduler."""
 
 
 # --- definitions
@@ -97,62 +97,62 @@ class DefinitionsChanged(NamedTuple):
     jobs: Sequence[Job] = ()
     removed: Sequence[str] = ()
     is_whole: bool = True
-    """False: there is a definition that cannot be read, and nobody knows of which job."""
+    """False: a definition cannot be read, so its job is unknown."""
 
 
 class DefinitionsResynced(NamedTuple):
-    """These are all the jobs there are."""
+    """The complete set of jobs."""
 
     jobs: Sequence[Job]
     is_whole: bool = True
-    """As of those that changed."""
+    """As in `DefinitionsChanged`."""
 
 
 class DefinitionsDoubtful(NamedTuple):
-    """Events may have been lost: ask for all of them."""
+    """Events may have been lost: read all definitions."""
 
 
 # --- ownership
 
 
 class BucketsGained(NamedTuple):
-    """This node owns these buckets, under these epochs; the snapshot is what the ledger knows of their jobs."""
+    """This node owns these buckets, under these epochs; the snapshot is what the ledger knows about their jobs."""
 
     epochs: Mapping[int, int]
     snapshot: Snapshot
     successes: Mapping[str, Instant] = MappingProxyType({})
-    """Of jobs, the time for which the newest good run was, where the snapshot may have an older one."""
+    """By job, the scheduled time of the newest successful run, where the snapshot may have an older one."""
     failures: frozenset[str] = frozenset()
-    """The jobs whose newest run went wrong: that is written apart from the line of the job, and may be there alone."""
+    """Jobs whose newest run failed: this is recorded separately from the job's row, and may be there without it."""
 
 
 class BucketsLost(NamedTuple):
-    """These buckets are no longer this node's: given up on purpose, or taken while it was not looking."""
+    """This node no longer owns these buckets: it released them, or another node took them."""
 
     buckets: Mapping[int, int]
-    """With the epochs under which they were."""
+    """With the epochs under which it owned them."""
     is_fenced: bool = False
-    """Taken: whoever has them may have given up its runs already, so they are ended."""
+    """Taken: the new owner may have given up its runs already, so they are stopped."""
 
 
 class LeaseRenewed(NamedTuple):
-    """The buckets are this node's until then; afterwards nothing may be launched, whatever was planned."""
+    """This node owns the buckets until then; afterwards nothing may be launched, whatever was planned."""
 
     until: Instant
 
 
 class NodesSeen(NamedTuple):
-    """The nodes that gave a sign of life, and those that hold what they run whether or not they did."""
+    """The live nodes, and the nodes that hold their runs whether or not they are alive."""
 
     nodes: frozenset[str]
     holding: Mapping[str, RunsHeld] = MappingProxyType({})
-    """Under this node's own name: from another state folder than its own."""
+    """Under this node's own name: from another state folder."""
     forgotten: Mapping[str, str] = MappingProxyType({})
-    """The nodes that do not come back, and the operator who said so."""
+    """The nodes that an operator has given up, and the operator."""
 
 
 class OrphansFound(NamedTuple):
-    """Runs that the ledger says an earlier process of this node has, whoever owns their jobs."""
+    """Runs that an earlier process of this node has according to the ledger, whichever node owns their jobs."""
 
     runs: Sequence[LedgerRow]
 
@@ -169,7 +169,7 @@ class BatchCommitted(NamedTuple):
 
 
 class BatchFenced(NamedTuple):
-    """The batch was not written, because these buckets have another owner."""
+    """The batch was not written, because another node owns these buckets."""
 
     number: int
     buckets: Sequence[int]
@@ -177,19 +177,19 @@ class BatchFenced(NamedTuple):
 
 class ChangesRecorded(NamedTuple):
     numbers: Sequence[int]
-    """Of the `Record`s that were written."""
+    """Numbers of the `Record`s that were written."""
     refused: frozenset[RunKey] = frozenset()
 
 
 class SubRunFound(NamedTuple):
     key: RunKey
     answer: str | None
-    """To the request for it: empty until there is one, None when the ledger knows no such request."""
+    """The answer to the request: empty until there is one; None: the ledger has no such request."""
     row: LedgerRow | None
 
 
 class SubRunsSeen(NamedTuple):
-    """What the ledger has about runs that steps wait for."""
+    """The ledger's state of runs that steps wait for."""
 
     found: Sequence[SubRunFound]
 
@@ -201,25 +201,25 @@ class StopWanted(NamedTuple):
 
 
 class StopsSeen(NamedTuple):
-    """Which runs that this node has for other owners these want ended."""
+    """The runs on this node that their owners want stopped."""
 
     wanted: Sequence[StopWanted]
 
 
 class OutcomesSeen(NamedTuple):
-    """How the last runs of jobs of other nodes ended, which a run that is due depends on."""
+    """How the last runs of other nodes' jobs ended, on which a due run depends."""
 
     key: RunKey
-    """Of the run that is due."""
+    """Key of the run that is due."""
     failed: frozenset[str]
     """The jobs among them whose last run did not succeed."""
 
 
 class OpenRunsSeen(NamedTuple):
-    """A portion of the overdue entries that are open by the ledger, oldest first."""
+    """A portion of the overdue open entries in the ledger, oldest first."""
 
     number: int
-    """Of the `Audit` that asked for it."""
+    """Number of the `Audit` that asked for it."""
     rows: Sequence[LedgerRow]
     after: RunKey | None
     """Where the next portion begins; None: this was the last."""
@@ -229,11 +229,11 @@ class ReportsRead(NamedTuple):
     """Every report that nodes had forwarded when the ledger was read has been delivered."""
 
     number: int
-    """Of the `ReadReports` that asked for them."""
+    """Number of the `ReadReports` that asked for them."""
 
 
 class PlacementsRecalled(NamedTuple):
-    """Where a job ran last, by the ledger; the newest last."""
+    """Where a job ran last according to the ledger, newest last."""
 
     job_id: str
     placements: Sequence[str]
@@ -249,9 +249,9 @@ class TriggerJob(NamedTuple):
     trigger: Trigger = Trigger.MANUAL
     params: str = ""
     detail: str = ""
-    """In words, what it is for."""
+    """What the run is for, as text."""
     parents: tuple[Parent, ...] = ()
-    """The runs that it exists because of."""
+    """The runs that caused it."""
 
 
 class CancelRun(NamedTuple):
@@ -268,14 +268,14 @@ class PauseJob(NamedTuple):
     job_id: str
     note: str = ""
     submitted_at: Instant = 0
-    """A pause or resume that was asked for before one that is carried out already is out of date."""
+    """A pause or resume that was requested before one that is already executed is out of date."""
 
 
 class ResumeJob(NamedTuple):
     request_id: str
     job_id: str
     keep: Missed | None = None
-    """What to do with what was missed; None: what the job's own policy says."""
+    """Which missed occurrences to run; None: as the job's own rule says."""
     submitted_at: Instant = 0
 
 
@@ -287,20 +287,20 @@ class BackfillJob(NamedTuple):
     instants: Sequence[Instant]
     overlap: Overlap
     gap_us: int = 0
-    """At least this long between two starts."""
+    """Minimum time between two starts."""
 
 
 class ForwardedReport(NamedTuple):
-    """A report about a run of ours, from the node that had its job before."""
+    """A report about a run of this node's job, from the node that owned the job before."""
 
     request_id: str
     report: RunFinished
     node: str = ""
-    """Whose report it is: under one number an attempt may have been launched on several."""
+    """The node that reports: several nodes may have launched an attempt with the same number."""
 
 
 class ChainArrived(NamedTuple):
-    """A run of a job ended that `job_id` runs after."""
+    """A run ended of a job that `job_id` runs after."""
 
     request_id: str
     job_id: str

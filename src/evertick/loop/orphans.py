@@ -1,4 +1,4 @@
-"""Runs that this node started for jobs that are somebody else's by now: their owner is told how they end."""
+"""Runs that this node started for jobs that another node owns now: this node reports to the owner how they end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from evertick.model.report import AttemptReport
 
 
 def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
-    """A run of a job that is somebody else's now: they are told how it ended."""
+    """Report how a run of another node's job ended."""
     if state.owns(message.key.job_id):
         return False
     if isinstance(message, RunStarted | RunHeartbeat | StepsSeen):
@@ -50,7 +50,7 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
 
 
 def _is_late(state: State, message: AttemptReport) -> bool:
-    """Whether it says that an attempt was not started which has started since, when it was offered once more."""
+    """Whether it reports as not started an attempt that has started since, after it was offered once more."""
     run = state.orphans.get(message.key)
     if run is None or run.attempt != message.attempt or run.state is not RUNNING:
         return False
@@ -58,10 +58,10 @@ def _is_late(state: State, message: AttemptReport) -> bool:
 
 
 def forward_unwritten(state: State, turn: Turn, runs: Iterable[OpenRun]) -> None:
-    """Attempts that are over here, of jobs that were taken: the next owner may have read that they go on.
+    """Report attempts that have ended here, of jobs that were taken: the new owner may believe that they are active.
 
-    It waits for this node, which is alive, and nobody else could tell. Said of what it knows already, it is no news.
-    All of them: which one the ledger has heard of last is not known here, and it is the only one that is news.
+    It waits for this node, which is alive, and no other node can tell. A report that the owner already has changes
+    nothing. All of them are reported, because this node does not know which one the ledger heard of last.
     """
     for run in runs:
         if run.executor != state.local_executor:
@@ -78,7 +78,7 @@ def forward_unwritten(state: State, turn: Turn, runs: Iterable[OpenRun]) -> None
 
 
 def _of_lost(state: State, message: RunLost | LaunchRefused | RunUnknown) -> tuple[LossReason, str]:
-    """Why an attempt has no result, and in words."""
+    """Why an attempt has no result, as a reason and as text."""
     if isinstance(message, RunLost):
         return message.reason, message.detail
     if isinstance(message, LaunchRefused):
@@ -89,7 +89,7 @@ def _of_lost(state: State, message: RunLost | LaunchRefused | RunUnknown) -> tup
 
 
 def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat | StepsSeen) -> bool:
-    """It goes on, and has to show so to the node that started it: its owner would wait for it for ever."""
+    """It is active, and must say so to the node that started it: otherwise its owner would wait forever."""
     run = state.orphans.get(message.key)
     if run is None or run.attempt != message.attempt:
         return False
@@ -101,7 +101,7 @@ def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat
 
 
 def look_for_stops(state: State, turn: Turn) -> None:
-    """Ask the ledger which of them their owners want ended: the owners cannot reach the executor that has them."""
+    """Ask the ledger which of them their owners want stopped: the owners cannot reach the executor that has them."""
     if state.is_looking_for_stops or turn.now < state.next_stops_look_at:
         return
     keys = {*state.orphans, *state.looked_up}
@@ -123,7 +123,7 @@ def stops_seen(state: State, turn: Turn, message: StopsSeen) -> None:
 
 
 def give_up_silent(state: State, turn: Turn) -> None:
-    """Runs of jobs that are somebody else's now, and of which nothing was heard for their lease."""
+    """Runs of other nodes' jobs about which nothing was reported for the time of their lease."""
     for run in [run for run in state.orphans.values() if run.lease_until is not None and run.lease_until <= turn.now]:
         del state.orphans[run.key]
         detail = "its executor sent no heartbeat in time"

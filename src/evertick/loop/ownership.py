@@ -1,4 +1,4 @@
-"""Taking over buckets with what the ledger knows of them, and giving them up."""
+"""Takes over buckets with what the ledger knows about them, and releases them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from evertick.planning.retry import wait_us
 from evertick.routing.placement import is_shared
 
 _NO_POLICY = Policy(on_executor_lost=OnExecutorLost.FAIL)
-"""Of a job whose definition is gone: nobody says that a lost run of it may be tried again."""
+"""For a job whose definition is gone: nothing says that a lost run of it may be retried."""
 
 
 def gained(state: State, turn: Turn, message: BucketsGained) -> None:
-    """Own these buckets: take up every job, every waiting run, and ask after every run that may be going on."""
+    """Own these buckets: load every job and every waiting run, and ask about every run that may be active."""
     epochs = {bucket: epoch for bucket, epoch in message.epochs.items() if epoch > state.newest_epochs.get(bucket, -1)}
     if not epochs:
-        return  # said again, or late: what this node has decided since is not in that snapshot
+        return  # a duplicate, or late: the snapshot lacks what this node has decided since
     message = _limited_to(message, epochs)
     taken_over = [bucket for bucket in epochs if bucket in state.epochs]
     if taken_over:
@@ -48,7 +48,7 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     state.epochs.update(epochs)
     state.newest_epochs.update(epochs)
     state.known_floor = max(state.known_floor, *message.snapshot.floors.values(), 0)
-    # How late it was when the owner before planned last, in case the clock was set back since.
+    # The time up to which the previous owner planned, in case the clock was set back since.
     come = max(message.snapshot.floors.values(), default=0) - state.settings.preread_us
     state.furthest_now = max(state.furthest_now, come)
     rows: defaultdict[str, list[LedgerRow]] = defaultdict(list)
@@ -75,10 +75,10 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
 
 
 def _reconcile_behind_reports(state: State, turn: Turn, to_ask: list[AttemptQuestion]) -> None:
-    """Ask the executors once every report from before is answered.
+    """Ask the executors after every earlier report has been processed.
 
-    What an executor does not know is launched again under the same number. A report from before that, which an owner
-    found only later, would be taken for one about the new launch.
+    An attempt that an executor does not know is launched again under the same number. An earlier report that arrived
+    only later would be taken for a report about the new launch.
     """
     state.reports_number += 1
     asked = {one.key: state.jobs[one.key.job_id].find(one.key) for one in to_ask}
@@ -90,7 +90,7 @@ def _reconcile_behind_reports(state: State, turn: Turn, to_ask: list[AttemptQues
 
 
 def _limited_to(message: BucketsGained, epochs: Mapping[int, int]) -> BucketsGained:
-    """What it says of these buckets."""
+    """The part of the snapshot about these buckets."""
     if len(epochs) == len(message.epochs):
         return message
     known = message.snapshot
@@ -108,7 +108,7 @@ def _limited_to(message: BucketsGained, epochs: Mapping[int, int]) -> BucketsGai
 
 
 def _as_of_newest(record: JobRecord, message: BucketsGained) -> JobRecord:
-    """With how its newest run ended, which its line need not have."""
+    """With the outcome of its newest run, which its row may lack."""
     if record.job_id in message.failures:
         record = record._replace(has_failed=True)
     known = message.successes.get(record.job_id)
@@ -123,7 +123,7 @@ def _take_up(
     rows: Sequence[LedgerRow],
     to_ask: list[AttemptQuestion],
 ) -> bool:
-    """Go on with a job where the ledger stands; answers False for one that is to be met as new."""
+    """Continue a job from the ledger's state; returns False if it must be treated as new."""
     definition = state.definitions.get(record.job_id)
     is_gone = record.retired_at is not None and turn.now - record.retired_at > state.settings.retire_us
     watermark = record.watermark if record.held else max(record.watermark, floor)
@@ -169,7 +169,7 @@ def _hold_if_paused(job: JobState) -> bool:
 
 
 def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: list[AttemptQuestion]) -> None:
-    """Take up an open run where the ledger has it, and ask after it if it may be going on."""
+    """Load an open run from the ledger, and ask about it if it may be active."""
     run = OpenRun(row.key, row.trigger, row.decided_at)
     run.state, run.attempt, run.fence = row.state, row.attempt, row.fence
     run.params, run.executor, run.started_at, run.retry_at = row.params, row.executor, row.started_at, row.retry_at
@@ -177,13 +177,13 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: lis
     run.facts = run.told_facts = read_facts(row.facts)
     run.losses = sum(one.state == LOST for one in read_attempts(row.earlier))
     run.in_ledger = True
-    # An occurrence of the schedule is entered without words: those that one that waits has are about its waiting.
+    # An occurrence of the schedule is entered without a detail; a waiting one has a detail about its waiting.
     is_plain = row.trigger is Trigger.SCHEDULER and not row.key.origin
     run.has_wait_detail = row.state is WAITING and is_plain and bool(row.detail)
-    run.has_used_successes = bool(row.definition)  # it was launched once, by whoever had it
+    run.has_used_successes = bool(row.definition)  # it was launched once, by an earlier owner
     state.orphans.pop(row.key, None)
     state.looked_up.pop(row.key, None)
-    # From now on only this owner's word counts: what the one before still has on its way is refused.
+    # From now on only this owner's changes count: those that the previous owner still sends are refused.
     fence = state.epochs[job.bucket] << FENCE_BITS
     if fence > run.fence:
         run.fence = fence
@@ -199,7 +199,7 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: lis
     run.is_inherited = state.lease_until is not None
     lane = job.lane_of(run.key)
     if row.state is WAITING:
-        # It may have been launched just before the end; until its executor has said, nobody of its job starts.
+        # It may have been launched just before the end; until its executor has answered, no run of its job starts.
         run.has_waited = True
         enqueue(lane, run)
         _ask(job, run, row.attempt + 1, _whom_to_ask(job, row), to_ask)
@@ -214,18 +214,18 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: lis
         run.retry_at = _retry_at(job, run, turn.now)
         state.ring.put(run.retry_at, run)
         return
-    # Planned and due counts too: it may have been launched just before the end, and nothing written since.
+    # Planned and due counts too: it may have been launched just before the end, with nothing written since.
     run.attempt = max(run.attempt, 1)
     node = row.executor.partition("@")[2]
     if node and (node != state.node or node in state.holding):
-        state.foreign[run.key] = node  # it reports to us when the run ends, or is found to be gone
+        state.foreign[run.key] = node  # it reports to this node when the run ends, or is found to be gone
         state.doubted.pop(run.key, None)
     if not node or node == state.node:
         _ask(job, run, run.attempt, _whom_to_ask(job, row), to_ask)
 
 
 def _retry_at(job: JobState, run: OpenRun, now: Instant) -> Instant:
-    """As the ledger has it, but no longer than the job waits at all: the clock may have been set back since."""
+    """As in the ledger, but at most the job's longest delay: the clock may have been set back since."""
     at = now if run.retry_at is None else run.retry_at
     if job.job.policy is _NO_POLICY:
         return at
@@ -233,7 +233,7 @@ def _retry_at(job: JobState, run: OpenRun, now: Instant) -> Instant:
 
 
 def _whom_to_ask(job: JobState, row: LedgerRow) -> str:
-    """Where the ledger has it; before that is written, anyone that its job could have been given to."""
+    """Where the ledger says it runs; before that is written, every member that may have received it."""
     routing = job.job.routing
     if routing.is_remote and row.state in (PLANNED, WAITING):
         return routing.executor
@@ -247,7 +247,7 @@ def _ask(job: JobState, run: OpenRun, attempt: int, executor: str, to_ask: list[
 
 
 def ask_again(job: JobState, run: OpenRun, to_ask: list[AttemptQuestion]) -> None:
-    """Ask the executor about an attempt of which it has not reported anything."""
+    """Ask the executor about an attempt that it has not reported."""
     _ask(job, run, run.attempt, run.executor, to_ask)
 
 
@@ -260,7 +260,7 @@ def _open_backfill_lane(job: JobState, row: LedgerRow) -> None:
 
 
 def backfill_params(overlap: Overlap, gap_us: int) -> str:
-    """A backfill's own rule, kept with each of its runs so that it survives a restart."""
+    """A backfill's own rule, stored with each of its runs so that it survives a restart."""
     return json.dumps({"overlap": overlap.kind, "limit": overlap.limit, "gap_us": gap_us})
 
 
@@ -270,7 +270,7 @@ def backfill_rule(params: str) -> tuple[Overlap, int]:
 
 
 def found(state: State, turn: Turn, message: OrphansFound) -> None:
-    """Runs that an earlier process of this node had: what became of them is told to whoever owns them."""
+    """Runs that an earlier process of this node had: their outcome is reported to their owners."""
     asked = [row for row in message.runs if not state.owns(row.key.job_id)]
     for row in asked:
         state.looked_up[row.key] = row.started_at is not None or row.decided_at < state.remembers_since
@@ -288,7 +288,7 @@ def lost(state: State, turn: Turn, message: BucketsLost) -> None:
 
 
 def never_started(run: OpenRun, now: Instant) -> RunFinished:
-    """What the next owner of a run's job is told, where this node was about to start it."""
+    """What to report to the next owner of a run that this node was about to start."""
     detail = "its node lost ownership of the job before starting it"
     return RunFinished(run.key, run.attempt, now, LOST, detail=detail, loss=LossReason.NOT_STARTED)
 
@@ -298,7 +298,7 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
         del state.epochs[bucket]
     gone = set(buckets)
     turn.forget(gone)
-    # A request about their jobs that is not answered in the ledger is claimed by whoever owns them next.
+    # The next owner claims requests about their jobs that the ledger has no answer for.
     for known in (state.handled, state.answered):
         for request_id in [key for key, handled in known.items() if bucket_of(handled.job_id) in gone]:
             del known[request_id]
@@ -317,7 +317,7 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
                 forward_unwritten(state, turn, (*lane.active.values(), *lane.waiting))
             for run in lane.active.values():
                 leave_queue(state, run)
-                # What runs on the fleet is in nobody's hands but its member's: the next owner asks there.
+                # A run on the fleet belongs to its member: the next owner asks there.
                 if run.state in (PLANNED, RETRYING) or run.key in state.foreign or is_shared(run.executor):
                     state.foreign.pop(run.key, None)
                     continue
@@ -325,6 +325,6 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
                     turn.forward(never_started(run, turn.now))
                     continue
                 state.orphans[run.key] = run
-                # Where this node holds its runs, the next owner waits for it; what it cannot know of ends by itself.
+                # If this node holds its runs, the next owner waits for it; what it cannot know of ends by itself.
                 if is_fenced and not state.holds_runs:
                     turn.stop(run)

@@ -1,4 +1,4 @@
-"""What becomes of runs that other nodes have, when those report, leave or are forgotten?"""
+"""What happens to runs on other nodes when these report, leave or are forgotten?"""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from evertick.routing.placement import is_shared
 
 
 def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
-    """The node that had the job before says how a run ended that we have been waiting for."""
+    """The node that owned the job before reports how a run ended that this node waits for."""
     job_id = message.report.key.job_id
     if answer_known(state, message.request_id) is not None or not state.owns(job_id):
         return
     having = state.foreign.get(message.report.key)
     is_of_fleet = having is None and is_shared(message.report.executor)
     if having is None and not is_of_fleet and message.node == state.node and _is_asked(state, message.report.key):
-        # Our own executor is asked how it ended. If the job goes before it has answered, the next owner needs this.
+        # This node's executor is asked how it ended. If the job moves before it has answered, the next owner needs
+        # this.
         return
     take(state, message.request_id, job_id, {})
     if having is not None and message.node in ("", having):
         finished(state, turn, message.report, having)
     elif is_of_fleet and _is_asked(state, message.report.key):
-        # A member said so to another node, and may be away when this one asks: how the attempt ended, and which shards
-        # of it succeeded, is then known from this report only.
+        # A member reported it to another node, and may be away when this one asks: only this report says how the
+        # attempt
+        # ended, and which of its shards succeeded.
         finished(state, turn, message.report)
-    # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
+    # Otherwise this node's executor has been asked, or has the run now: its report is newer.
     turn.answer(message.request_id, job_id, "{}")
 
 
@@ -45,10 +47,10 @@ def _is_asked(state: State, key: RunKey) -> bool:
 
 
 def seen(state: State, turn: Turn, message: NodesSeen) -> None:
-    """Runs of ours on nodes that are gone are lost, once nothing of them can go on there.
+    """Runs on nodes that are gone are lost, once they cannot be active there.
 
-    A node that leaves forwards how its runs ended before it goes, through the ledger. That it is gone is heard on
-    another way, and may arrive first: the ledger is read for its reports before its runs are given up.
+    A node that leaves forwards the outcomes of its runs through the ledger before it goes. The news that it is gone
+    takes another way and may arrive first, so its reports are read from the ledger before its runs are given up.
     """
     state.lapsed = (state.lapsed | state.holding.keys()) - message.holding.keys() - message.nodes
     state.live_nodes, state.holding, state.forgotten = message
@@ -63,7 +65,7 @@ def seen(state: State, turn: Turn, message: NodesSeen) -> None:
 
 
 def reports_read(state: State, turn: Turn, message: ReportsRead) -> None:
-    """Every report from before is settled: ask the executors, and give up what was on nodes that are gone."""
+    """Every earlier report is processed: ask the executors, and give up runs on nodes that are gone."""
     waiting = state.to_reconcile.pop(message.number, [])
     for run, _ in waiting:
         if run is not None:
@@ -83,12 +85,12 @@ def reports_read(state: State, turn: Turn, message: ReportsRead) -> None:
 
 
 def _is_open_question(run: OpenRun) -> bool:
-    """Whether nothing has told yet how the run stands; a late word about its steps is heard, and does not tell that."""
+    """Whether nothing has reported the state of the run yet; a late report about its steps does not count."""
     return run.was_asked or run.state is LAUNCHING
 
 
 def _is_held(state: State, run: OpenRun) -> bool:
-    """Whether a run is still the one that the loop holds under its key."""
+    """Whether a run is still the one that the loop has under its key."""
     job = state.jobs.get(run.key.job_id)
     return job is not None and job.find(run.key) is run
 
@@ -100,6 +102,6 @@ def _why_gone(state: State, node: str) -> LossReason:
 
 
 def _may_go_on(state: State, node: str) -> bool:
-    """Whether what a node had may still be going on there, whether or not somebody there would tell."""
+    """Whether runs of a node may still be active there, whether or not it would report them."""
     is_there = node != state.node and state.live_nodes is not None and node in state.live_nodes
     return is_there or node in state.holding

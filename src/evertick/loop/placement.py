@@ -1,7 +1,7 @@
-"""Where the next attempt of a run is placed, and which runs it shares that place with.
+"""Where the next attempt of a run is placed, and which runs share that place.
 
-A job that runs on this machine has one place. For one that runs on the fleet the members that are known now, and
-where the ledger has it that the job ran before, decide; a run that nobody can take waits, and says why.
+A job that runs on this machine has one place. For a job on the fleet, the known members and the places where it ran
+before (according to the ledger) decide; a run that no member can take waits, and says why.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ NO_EXECUTOR = "no-executor"
 
 
 class Met(NamedTuple):
-    """The runs that an occurrence meets by the overlap rule."""
+    """The runs that the overlap rule compares an occurrence with."""
 
     active: Sequence[OpenRun]
     waiting: Sequence[OpenRun]
 
 
 def members_seen(state: State, message: MembersSeen) -> list[str]:
-    """Who is there; answers the jobs whose runs could not be placed before, in the order in which they may go on."""
+    """Update the members; returns the jobs whose runs could not be placed before, in the order of their turns."""
     state.members[message.executor] = tuple(message.members)
     turns: dict[str, tuple[int, int, int]] = {}
     for key in list(state.homeless):
@@ -44,16 +44,16 @@ def members_seen(state: State, message: MembersSeen) -> list[str]:
         if job is None or job.find(key) is None:
             del state.homeless[key]
             continue
-        # As within one instant: a place that was made must not go to the same jobs for ever.
+        # As within one instant: a free place must not always go to the same jobs.
         mine = (-job.job.priority, job.last_started_at, key.scheduled_for)
         turns[key.job_id] = min(mine, turns.get(key.job_id, mine))
     return sorted(turns, key=lambda job_id: (turns[job_id], job_id))
 
 
 def recalled(state: State, message: PlacementsRecalled) -> list[str]:
-    """Where a job ran last; it may go on."""
+    """Where a job ran last is known; its runs may continue."""
     if message.job_id not in state.recalling:
-        return []  # said again
+        return []  # a duplicate
     state.recalling.discard(message.job_id)
     job = state.jobs.get(message.job_id)
     if job is None:
@@ -64,7 +64,7 @@ def recalled(state: State, message: PlacementsRecalled) -> list[str]:
 
 
 def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: frozenset[str] = frozenset()) -> bool:
-    """Choose where the next attempt goes, and note it at the run; False: it has to wait."""
+    """Choose where the next attempt runs, and note it in the run; False: it has to wait."""
     routing = job.job.routing
     if not routing.is_remote:
         run.executor = state.local_executor
@@ -101,7 +101,7 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
         return False
     nowhere = state.homeless.pop(run.key, None)
     if nowhere is not None:
-        # It says why it is late; that there is no executor is true no longer.
+        # It says why it is late; that there is no executor is no longer true.
         turn.note(run, f"it waited for an executor: {nowhere.why}")
         run.has_wait_detail = False
     run.executor = str(placed)
@@ -109,7 +109,7 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
 
 
 def note_placed(state: State, job: JobState, run: OpenRun) -> None:
-    """An attempt is on its way to where it was placed."""
+    """An attempt is being sent to its place."""
     if not job.job.routing.has_members:
         return
     members = parse_placement(run.executor).members
@@ -124,7 +124,7 @@ def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, no
     if state.homeless.get(run.key) == nowhere:
         return
     if run.key not in state.homeless and job.job.policy.max_delay_us is not None:
-        # Looked at again when its window is over, whoever comes or does not come until then.
+        # Checked again when its window ends, whichever members join or leave until then.
         state.ring.put(run.key.scheduled_for + job.job.policy.max_delay_us + 1, run)
     state.homeless[run.key] = nowhere
     run.facts = with_wait(run.facts, Wait(WaitKind.EXECUTOR, turn.now, job.job.routing.executor, detail=nowhere.why))
@@ -133,7 +133,7 @@ def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, no
 
 
 def _members(state: State, executor: str, now: Instant) -> list[Member]:
-    """As they were last seen, with what was put there since."""
+    """The members as last reported, plus what was placed there since."""
     return [
         member._replace(
             running=max(member.running, _count_placed(state, member, now)),
@@ -144,7 +144,7 @@ def _members(state: State, executor: str, now: Instant) -> list[Member]:
 
 
 def _used_resources(state: State, member: Member) -> Resources:
-    """What its attempts have asked for: as the member knows, or as we know of those that were put there since."""
+    """The resources that its attempts use: as the member reports, plus the attempts placed there since."""
     reserved = state.reserved.get(member.name)
     if not reserved:
         return member.used
@@ -160,7 +160,7 @@ def _used_resources(state: State, member: Member) -> Resources:
 
 
 def _count_placed(state: State, member: Member, now: Instant) -> int:
-    """Attempts that were put on a member and have not ended; without a limit of slots it may be a second old."""
+    """Attempts that were placed on a member and have not ended; without a limit of slots this may be a second old."""
     name = member.name
     placed = state.placed.get(name)
     if not placed:
@@ -186,7 +186,7 @@ def _are_ready(names: Sequence[str], members: Sequence[Member], resources: Resou
 
 
 def _used(job: JobState, run: OpenRun) -> Sequence[str]:
-    """Where the job ran, and where those will run that wait for their turn on a member of their own."""
+    """Where the job ran, and where its runs will run that wait for their turn on a certain member."""
     lane, used = job.lane_of(run.key), job.placements or ()
     if not _is_by_member(job, lane):
         return used
@@ -213,7 +213,7 @@ def _is_by_member(job: JobState, lane: Lane) -> bool:
 
 
 def neighbours(job: JobState, lane: Lane, run: OpenRun, others: Iterable[OpenRun]) -> list[OpenRun]:
-    """Those of the others that the overlap rule sees beside a run."""
+    """The other runs that the overlap rule compares a run with."""
     if not _is_by_member(job, lane):
         return list(others)
     mine = set(parse_placement(run.executor).members)
@@ -223,7 +223,7 @@ def neighbours(job: JobState, lane: Lane, run: OpenRun, others: Iterable[OpenRun
 def whom_it_meets(
     state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun, in_line: Sequence[OpenRun]
 ) -> Met | None:
-    """The active and waiting runs that stand in a run's way; None: there is no place to look at yet."""
+    """The active and waiting runs in the way of a run; None: it has no place yet."""
     active = list(lane.active.values())
     if not _is_by_member(job, lane):
         return Met(active, in_line)
@@ -235,12 +235,12 @@ def whom_it_meets(
     if not find_place(state, turn, job, run, left_out):
         return None
     if not parse_placement(run.executor).members:
-        return Met(active, in_line)  # a broadcast that found everyone busy
+        return Met(active, in_line)  # a broadcast that found every member busy
     return Met(neighbours(job, lane, run, active), neighbours(job, lane, run, in_line))
 
 
 def next_to_go(job: JobState, lane: Lane, waiting: Iterable[OpenRun]) -> OpenRun | None:
-    """The oldest of those that wait that the overlap rule lets go."""
+    """The oldest waiting run that the overlap rule lets start."""
     overlap = job.overlap_of(lane)
     if not _is_by_member(job, lane):
         return next(iter(waiting), None) if may_leave_queue(overlap, len(lane.active)) else None

@@ -17,17 +17,17 @@ RESUMED = '{"resumed": true}'
 
 
 def plan_ahead(state: State, turn: Turn) -> None:
-    """Enter what falls due until `preread` from now, and settle the jobs that must be planned by themselves."""
+    """Enter what falls due until `preread` from now, and settle jobs that must be planned individually."""
     if state.is_stopping:
         return
     if is_ledger_behind(state):
-        # The watermark stays, so nothing is lost: what is late by then goes the way of everything that is late.
+        # The watermark stays, so nothing is lost: what is late by then is handled like everything late.
         state.statistics.planning_held_back += 1
         return
     settings, index = state.settings, state.index
     is_behind = index.horizon < max(turn.now, state.known_floor)
     if is_behind or (turn.now >= state.next_plan_at and not _gives_way(state, turn.now)):
-        # Jobs that join are planned as far as the floor of their bucket says, be it by another node's clock.
+        # Jobs that join are planned up to the floor of their bucket, even if another node's clock set it.
         until = max(turn.now + settings.preread_us, state.known_floor)
         if index.horizon >= turn.now:
             _enter_on_time(state, turn, until)
@@ -43,7 +43,7 @@ def plan_ahead(state: State, turn: Turn) -> None:
 
 
 def _gives_way(state: State, now: Instant) -> bool:
-    """Whether runs are due now and the plan reaches far enough to be made after them: a launch does not wait for it."""
+    """Whether runs are due now and the plan reaches far enough to wait: launches come before planning."""
     due_at = state.ring.next_at()
     is_firing = due_at is not None and due_at <= now and not state.is_lease_over(now)
     return is_firing and state.index.horizon >= now + state.settings.preread_us // 2
@@ -54,7 +54,7 @@ def is_ledger_behind(state: State) -> bool:
 
 
 def _enter_on_time(state: State, turn: Turn, until: Instant) -> None:
-    """Nothing is late: every occurrence becomes an entry, without asking any policy."""
+    """Nothing is late: every occurrence becomes an entry, without applying any rule."""
     now, jobs, index = turn.now, state.jobs, state.index
     entries: list[Entry] = []
     runs: list[OpenRun] = []
@@ -77,7 +77,7 @@ def _enter_on_time(state: State, turn: Turn, until: Instant) -> None:
 
 
 def _settle_stretch(state: State, turn: Turn, until: Instant) -> None:
-    """The loop was away longer than it plans ahead: each job that was due meanwhile is settled by its policy."""
+    """The loop was away for longer than it plans ahead: each job that was due is settled by its rules."""
     before = state.index.horizon
     for job_id in state.index.skip(until):
         job = state.jobs[job_id]
@@ -89,8 +89,9 @@ def _plan_singly(state: State, turn: Turn) -> None:
     for job_id in list(state.to_plan):
         job = state.jobs.get(job_id)
         if job is not None and (job.asked or job.watermark > state.index.horizon):
-            # What its executor has to say belongs into the plan; and with a clock that was set back, time must first
-            # come again to where the job had been planned.
+            # The plan needs the answer of its executor; and if the clock was set back, time must first reach the point
+            # up to
+            # which the job was planned.
             continue
         del state.to_plan[job_id]
         if job is None or job.hold is not None:
@@ -107,11 +108,11 @@ def _plan_singly(state: State, turn: Turn) -> None:
 
 
 def _supersede_edited(state: State, turn: Turn, job: JobState) -> Instant:
-    """What waits under another schedule is superseded; from the earliest of it on, the present one says what is due."""
+    """Waiting runs of another schedule are superseded; from the earliest of them on, the current schedule decides."""
     waiting = [run for run in ((job.lanes or {}).get("") or _NO_LANE).waiting if not run.key.origin]
     if not waiting:
         return job.watermark
-    schedules = compile_all(job.job.schedules)  # without what the calendar of now excludes
+    schedules = compile_all(job.job.schedules)  # without what the current calendar excludes
     skipped = list(turn.past.get(job.job.id, ()))
     is_edited = job.is_edited
     for run in waiting:
@@ -122,13 +123,13 @@ def _supersede_edited(state: State, turn: Turn, job: JobState) -> Instant:
                 state, turn, job, run, Change(run.key, SKIPPED, turn.now, reason=SkipReason.SUPERSEDED, detail=detail)
             )
             skipped.append(run.key.scheduled_for)
-    # A calendar may exclude it: then it is an occurrence still, and the plan must not enter it a second time.
+    # A calendar may exclude it: then it is still an occurrence, and the plan must not enter it a second time.
     turn.past[job.job.id] = tuple(skipped)
     return min(job.watermark, waiting[0].key.scheduled_for - 1) if is_edited else job.watermark
 
 
 def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, through: Instant) -> bool:
-    """Plan one job up to `through`; answers whether that worked. A job that cannot be planned stops nobody else."""
+    """Plan one job up to `through`; returns whether that worked. A job that cannot be planned affects no other job."""
     view = JobView(
         job.job,
         watermark,
@@ -151,7 +152,7 @@ def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, thro
 
 
 def report_missed(turn: Turn) -> None:
-    """Say what was found missed in this turn: all of it in one line, then job by job. Nothing missed, nothing said."""
+    """Report what was missed in this turn: all of it in one line, then by job; nothing if nothing was missed."""
     if not turn.missed:
         return
     turn.log(
@@ -181,7 +182,7 @@ def hold_in_error(state: State, turn: Turn, job: JobState, watermark: Instant, e
 
 
 def _is_undecided(run: OpenRun) -> bool:
-    """Whether an entry made ahead was neither fired nor kept as a caught-up one."""
+    """Whether a planned entry was neither fired nor kept as a caught-up run."""
     return run.trigger is Trigger.SCHEDULER and not run.key.origin
 
 
@@ -193,7 +194,7 @@ def _backlog(job: JobState) -> tuple[RunKey, ...]:
 def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
     if job.planned is None:
         job.planned = {}
-    # By a clock that was ahead an occurrence may be entered as missed before it is due: that run stays the job's.
+    # By a clock that was ahead, an occurrence may be entered as missed before it is due: that run stays.
     known = {run.key for run in job.open_runs()} if result.entries else ()
     for entry in result.entries:
         if entry.key in known and entry.state is PLANNED:
@@ -216,11 +217,11 @@ def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
             run.trigger = Trigger.CATCHUP
             _catchup(state, turn).outstanding.add(run.key)
             if run.in_ledger:
-                state.ring.put(run.key.scheduled_for, run)  # in front of those that were missed after it
+                state.ring.put(run.key.scheduled_for, run)  # before those that were missed after it
 
 
 def _skip_with_batch(state: State, turn: Turn, job: JobState, run: OpenRun, change: Change) -> None:
-    """Skip a run in the same transaction as the plan that says so."""
+    """Skip a run in the same transaction as the plan that decided it."""
     reason = change.reason
     assert reason is not None
     run.facts = run.told_facts = joined(run.facts, read_facts(change.facts or ""))
@@ -241,7 +242,7 @@ def _catchup(state: State, turn: Turn) -> Catchup:
 
 
 def settle_catchup(state: State, turn: Turn, run: OpenRun, *, is_dispatched: bool | None) -> None:
-    """Count a caught-up run towards its catch-up, and say so when that was the last; None: it is counted already."""
+    """Count a caught-up run towards its catch-up, and report when it was the last; None: it is already counted."""
     catchup = state.catchup
     if catchup is None or run.key not in catchup.outstanding:
         return
@@ -262,14 +263,14 @@ def settle_catchup(state: State, turn: Turn, run: OpenRun, *, is_dispatched: boo
 
 
 def drop(job: JobState, run: OpenRun) -> None:
-    """Take a run out of wherever the job has it."""
-    if run.was_asked:  # what its executor has to say about it no longer matters
+    """Remove a run from its job, wherever it is."""
+    if run.was_asked:  # what its executor reports about it no longer matters
         run.was_asked = False
         job.asked -= 1
     if job.planned and job.planned.get(run.key) is run:
         del job.planned[run.key]
     lane = job.lane_of(run.key)
-    if lane.active.get(run.key) is run:  # another of the same key may be the one that was started
+    if lane.active.get(run.key) is run:  # another run of the same key may be the one that was started
         del lane.active[run.key]
     if run in lane.waiting:
         lane.waiting.remove(run)
@@ -277,7 +278,7 @@ def drop(job: JobState, run: OpenRun) -> None:
 
 
 def close_lane(job: JobState, origin: str) -> None:
-    """A backfill's lane goes when the last of its runs has."""
+    """Remove a backfill's lane with the last of its runs."""
     lanes = job.lanes
     if not origin or not lanes or origin not in lanes or not lanes[origin].is_empty:
         return

@@ -46,14 +46,14 @@ from evertick.model.steps import read_steps
 from evertick.planning.retry import retry_at
 
 LOSSES_MAX = 3
-"""A run that takes its executor down with it is not tried for ever."""
+"""A run that kills its executor is not retried forever."""
 
 
 def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = None) -> tuple[JobState, OpenRun] | None:
-    """The run a report is about, unless the report is about another attempt or the run has ended.
+    """The run that a report is about, unless the report is about another attempt or the run has ended.
 
-    `node` says so, where it is not this one. Attempts have numbers that two nodes may both have used: what ended here
-    before the ledger knew of it says nothing of the attempt that another node has started since.
+    `node` is the reporting node, if it is not this one. Two nodes may use the same number for an attempt: what ended
+    here before the ledger knew of it says nothing about the attempt that another node has started since.
     """
     job = state.jobs.get(message.key.job_id)
     run = job.active_run(message.key) if job else None
@@ -67,7 +67,7 @@ def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = N
     if run is None and settle_orphan(state, turn, message):
         return None
     if run is not None and run.awaits_ledger and isinstance(message, RunUnknown | LaunchRefused):
-        return None  # said again: nobody can know of an attempt that is not launched yet
+        return None  # a duplicate: an attempt that is not launched yet cannot be known
     if run is not None and run.state is RUNNING and not run.was_asked and isinstance(message, RunUnknown):
         return None  # the late answer to an earlier question: it was launched and has started since
     if job is not None and run is not None and _is_doubtful(state, run, message):
@@ -79,19 +79,19 @@ def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = N
         _refuse(state, turn, message)
         return None
     if run.was_asked and not (run.is_to_be_asked and isinstance(message, RunStarted | RunHeartbeat | StepsSeen)):
-        # That it goes on may have been said before it ended: only what follows the question answers it.
+        # It may have been reported as active before it ended: only what follows the question answers it.
         run.was_asked = False
         job.asked -= 1
         if not job.asked and not isinstance(message, RunUnknown):
             for lane in list((job.lanes or {}).values()):
                 drain(state, turn, job, lane)
     if run.state is PLANNED and not isinstance(message, RunUnknown):
-        turn.move(run, LAUNCHING)  # the incarnation before had launched it and did not live to say so
+        turn.move(run, LAUNCHING)  # the earlier process had launched it and died before it could record that
     return job, run
 
 
 def _is_plain(state: State, run: OpenRun, message: AttemptReport) -> bool:
-    """Whether this is what nearly every report is: the attempt that is under way here says how it goes."""
+    """Whether this is the common case: the current attempt of this node reports its progress."""
     return (
         run.attempt == message.attempt
         and (run.state is LAUNCHING or run.state is RUNNING)
@@ -107,17 +107,17 @@ def _refuse(state: State, turn: Turn, message: AttemptReport) -> None:
 
 
 def _is_doubtful(state: State, run: OpenRun, message: AttemptReport) -> bool:
-    """Whether an executor reports an attempt as unknown that may still be on its way to it.
+    """Whether an executor reports as unknown an attempt that may still be on its way to it.
 
-    One that was unknown is launched under the same number, so this may be the answer to a question from before that. Or
-    it is news: its launch was lost with what was to carry it out. The executor knows which.
+    An unknown attempt is launched again under the same number, so this may answer a question from before that launch.
+    Or the launch was lost with the process that should have executed it. The executor knows which.
     """
     is_unasked = isinstance(message, RunUnknown) and not run.was_asked and run.key not in state.foreign
     return is_unasked and run.state is LAUNCHING and run.attempt == message.attempt
 
 
 def _adopt_waiting(turn: Turn, job: JobState, message: AttemptReport) -> OpenRun | None:
-    """After a restart: one that waits, by the ledger, may have been launched before the end."""
+    """After a restart: a run that waits according to the ledger may have been launched before the end."""
     lane = job.lane_of(message.key)
     run = next((run for run in lane.waiting if run.was_asked and run.key == message.key), None)
     if run is None or run.attempt + 1 != message.attempt:
@@ -130,7 +130,7 @@ def _adopt_waiting(turn: Turn, job: JobState, message: AttemptReport) -> OpenRun
 
 
 def found_running(state: State, turn: Turn, message: AttemptSeen) -> None:
-    """A member has an attempt that it was not asked about here: one that was given up is ended, nothing else is."""
+    """A member has an attempt that this node did not ask about: stop it if it was given up, otherwise leave it."""
     job = state.jobs.get(message.key.job_id)
     if job is None or not state.owns(message.key.job_id):
         return
@@ -145,14 +145,14 @@ def started(state: State, turn: Turn, message: RunStarted) -> None:
     if found is None:
         return
     _, run = found
-    state.foreign.pop(run.key, None)  # it is here, and not with whoever had the name of this node before
+    state.foreign.pop(run.key, None)  # it runs here, not on the earlier node of this name
     run.executor = message.executor or run.executor
     run.lease_us = message.lease_us
     if message.lease_us is not None:
         run.lease_until = turn.now + message.lease_us
         state.ring.put(run.lease_until, run)
     if run.state is RUNNING:
-        return  # adopted, and said again
+        return  # adopted, and reported again
     run.started_at = message.at
     run.refusals = 0
     turn.move(run, RUNNING)
@@ -162,7 +162,7 @@ def started(state: State, turn: Turn, message: RunStarted) -> None:
 
 
 def _measure_start(state: State, run: OpenRun, at: Instant) -> None:
-    """How late a first attempt started; what had to wait for its turn or was caught up was not started late by us."""
+    """How late a first attempt started; runs that waited for their turn or were caught up do not count."""
     if run.attempt != 1:
         return
     if run.trigger is Trigger.SCHEDULER:
@@ -175,7 +175,7 @@ def _measure_start(state: State, run: OpenRun, at: Instant) -> None:
 def heartbeat(state: State, turn: Turn, message: RunHeartbeat) -> None:
     found = _find(state, turn, message)
     if found is not None and found[1].lease_us is not None:
-        # The ring keeps its old place for this run and looks here when it comes to it.
+        # The ring keeps the old place of this run, and checks here when it comes to it.
         found[1].lease_until = turn.now + found[1].lease_us
 
 
@@ -232,7 +232,7 @@ def lose(
     detail: str,
     at: Instant | None = None,
 ) -> None:
-    """An attempt is gone without a result: at-least-once jobs try again, at-most-once jobs end."""
+    """An attempt is gone without a result: retry an at-least-once job, end an at-most-once job."""
     at = turn.now if at is None else at
     run.losses += 1
     turn.log("run.lost", is_alarming=True, run=run.key.run_id, attempt=run.attempt, reason=reason, detail=detail)
@@ -258,16 +258,16 @@ def lost(state: State, turn: Turn, message: RunLost) -> None:
 
 
 def disowned(state: State, turn: Turn, key: RunKey, fence: int) -> None:
-    """The ledger refused what we wrote about a run under a fence: it ended by somebody else's word, and that stands."""
+    """The ledger refused our change to a run under its fence: another node has ended it, and that counts."""
     job = state.jobs.get(key.job_id)
     run = job.find(key) if job else None
     if job is None or run is None:
         return
     if run.fence > fence:
-        return  # we have taken it up again since, from the ledger: what was refused is from before
+        return  # this node has loaded it again since, from the ledger: the refused change is older
     if job.active_run(key) is not None and run.state is not RETRYING:
         turn.stop(run)
-    # Its next owner, whom we have not heard of yet, may wait for the attempt that has ended here.
+    # Its next owner, which is not known here yet, may wait for the attempt that has ended here.
     forward_unwritten(state, turn, [run])
     lane = job.lane_of(key)
     drop(job, run)
@@ -282,7 +282,7 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
         return
     job, run = found
     if run.key in state.foreign:
-        return  # under this node's name, from another state folder: that one's lease is waited for
+        return  # under this node's name, from another state folder: wait for the lease of that one
     if run.state is RUNNING:
         lose(state, turn, job, run, LossReason.PROCESS_GONE, "its process disappeared")
         return
@@ -290,7 +290,7 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
         detail = "the state folder of its node is new, so it is unknown whether it ran"
         lose(state, turn, job, run, LossReason.PROCESS_GONE, detail)
         return
-    # Decided, perhaps even on its way, but never started: go back and be judged like any other that is due.
+    # Decided, perhaps even sent, but never started: judge it again like any other due run.
     run.attempt -= 1
     lane = job.lane_of(run.key)
     if run.stop_detail is not None:
@@ -308,19 +308,19 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
             job.planned = {}
         job.planned[run.key] = run
         state.ring.put(run.due_at(turn.now), run)
-    # All of them: it may have been the last answer that runs of other lanes waited for.
+    # All of them: this may have been the last answer that runs of other lanes waited for.
     for one in list((job.lanes or {}).values()):
         drain(state, turn, job, one)
 
 
 def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
-    """The executor did not take it: it waits in front, for a time that doubles up to a minute."""
+    """The executor refused it: it waits in front, for a time that doubles up to a minute."""
     found = _find(state, turn, message)
     if found is None:
         return
     job, run = found
     if run.state is RUNNING:
-        return  # it was offered twice, because of an answer that came twice; the first was taken
+        return  # it was offered twice, because an answer came twice; the first was accepted
     wait_us = min(state.settings.launch_retry_us << min(run.refusals, 10), MINUTE)
     run.refusals += 1
     if _wait_again(state, turn, job, run, turn.now + wait_us, message.detail):
@@ -328,11 +328,11 @@ def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
 
 
 def launch_written(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
-    """The ledger has it that a run is launched: do it, unless it should end by now, or this node may not."""
+    """The ledger has recorded the launch of a run: launch it, unless it should stop by now, or this node may not."""
     if run.stop_detail is not None:
         _wait_again(state, turn, job, run, turn.now, run.stop_detail)
     elif state.is_lease_over(turn.now):
-        # Another node may own it by now, and may have given it up already.
+        # Another node may own it now, and may have given it up already.
         run.awaits_ledger = True
         state.unlaunched[run.key] = run
     else:
@@ -340,7 +340,7 @@ def launch_written(state: State, turn: Turn, job: JobState, run: OpenRun) -> Non
 
 
 def launch_held(state: State, turn: Turn) -> None:
-    """The lease is renewed, and what another node has taken meanwhile is known to be lost: the rest is ours."""
+    """The lease is renewed, and this node knows which buckets it lost meanwhile: launch the rest."""
     held, state.unlaunched = state.unlaunched, {}
     for run in held.values():
         run.awaits_ledger = False
@@ -350,7 +350,7 @@ def launch_held(state: State, turn: Turn) -> None:
 
 
 def crowded(state: State, turn: Turn, run: OpenRun, *, is_outranked: bool) -> None:
-    """Runs of other nodes have all the places of its queue: it asks again, because nobody tells when one is free."""
+    """Runs of other nodes fill its queue: it asks again, because no node announces a free place."""
     job = state.jobs.get(run.key.job_id)
     if job is None or job.active_run(run.key) is not run:
         state.orphans.pop(run.key, None)  # its next owner knows it as it was before
@@ -367,7 +367,7 @@ def crowded(state: State, turn: Turn, run: OpenRun, *, is_outranked: bool) -> No
 
 
 def _wait_again(state: State, turn: Turn, job: JobState, run: OpenRun, not_before: Instant, detail: str) -> bool:
-    """Put a run that was not started in front of those that wait; False: it was asked to end, and has."""
+    """Put a run that was not started before the waiting ones; False: it was asked to stop, and has ended."""
     lane = job.lane_of(run.key)
     del lane.active[run.key]
     leave_queue(state, run)
@@ -387,7 +387,7 @@ def _wait_again(state: State, turn: Turn, job: JobState, run: OpenRun, not_befor
 def _note_attempt(
     run: OpenRun, outcome: RunState, at: Instant, exit_code: int | None, detail: str, loss: str = ""
 ) -> None:
-    """What became of an attempt that another one follows; the line of the ledger tells only of the newest."""
+    """The outcome of an attempt that another one follows; the ledger's row has only the newest."""
     own = tuple(step for step in read_steps(run.steps) if step.attempt == run.attempt)
     known = (run.attempt, outcome, run.started_at, at, exit_code, detail, run.executor, run.definition, own)
     told = AttemptRecord(*known, loss)
@@ -396,7 +396,7 @@ def _note_attempt(
 
 def _try_again(state: State, turn: Turn, job: JobState, run: OpenRun, message: RunFinished) -> bool:
     if message.has_loss and job.job.policy.on_executor_lost is OnExecutorLost.FAIL:
-        return False  # the next attempt would carry out the lost shard, too
+        return False  # the next attempt would also run the lost shard
     at = retry_at(job.job.policy.retry, run.attempt - run.losses, turn.now, run.key.run_id)
     if at is None:
         return False
@@ -410,7 +410,7 @@ def _try_again(state: State, turn: Turn, job: JobState, run: OpenRun, message: R
 
 
 def _note_broken(turn: Turn, job: JobState, run: OpenRun, outcome: RunState, message: RunFinished | None) -> None:
-    """Once, when no attempt is left: what a broken constraint leads to is not for a try that is made good."""
+    """Once, when no attempt is left: an attempt that is retried successfully violates nothing."""
     if message is not None and message.broken:
         broken(turn, job, run, message.broken, message.detail)
     elif outcome is TIMED_OUT:
@@ -436,7 +436,7 @@ def _end(
         run,
         outcome,
         is_with_batch=bool(leads_to),
-        # A run that went as it should keeps what was said when it was entered: for which step, after which job.
+        # A successful run keeps the detail of its entry: for which step, after which job.
         detail=None if not detail and outcome is SUCCEEDED and run.attempt == 1 and not run.stop_detail else detail,
         finished_at=at if message is None else message.at,
         exit_code=None if message is None else message.exit_code,
@@ -454,7 +454,7 @@ def _end(
         job.last_success_at = run.key.scheduled_for
         if job.job.policy.skip_if_successful:
             turn.keep_job(job)
-    # Runs of a backfill may have waited for the member that this one had.
+    # Runs of a backfill may have waited for the member that this one used.
     for other in [one for one in (job.lanes or {}).values() if one.waiting]:
         drain(state, turn, job, other)
     close_lane(job, run.key.origin)

@@ -1,4 +1,4 @@
-"""What people ask for: runs, cancellations, pauses, backfills, and answers."""
+"""Handles requests: runs, cancellations, pauses, backfills, and answers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from evertick.model.run import Entry, RunKey
 
 
 def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob) -> bool:
-    """Whether to carry a request out: not a second time, and only for a job of this node."""
+    """Whether to execute a request: not a second time, and only for a job of this node."""
     handled = answer_known(state, message.request_id)
     if handled is not None:
         return False
     if not state.owns(message.job_id):
         return False  # its owner will claim it
     job = state.jobs.get(message.job_id)
-    # What still runs of a job that was deleted can be ended; nothing else can be asked of it.
+    # Active runs of a deleted job can be stopped; no other request about it is valid.
     is_deleted = job is not None and job.hold is Hold.RETIRED and not isinstance(message, CancelRun)
     if job is None or is_deleted:
         text = f"unknown job {message.job_id!r}"
@@ -56,7 +56,7 @@ def _note(
     message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob,
     answer: dict[str, object],
 ) -> None:
-    """Remember the answer; the ledger has it when it is done, so that a crash in between lets it be done again."""
+    """Remember the answer; the ledger stores it with the effects, so that a crash in between repeats the request."""
     take(state, message.request_id, message.job_id, answer)
 
 
@@ -88,7 +88,7 @@ def backfill(state: State, turn: Turn, message: BackfillJob) -> None:
 
 
 def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
-    """Cancel one run or all of the job's; what has not started ends at once, the rest is asked to."""
+    """Cancel one run or all runs of the job; one that has not started ends at once, an active one is stopped."""
     if not _take(state, turn, message):
         return
     job = state.jobs[message.job_id]
@@ -122,7 +122,7 @@ def _is_out_of_date(state: State, turn: Turn, job: JobState, message: PauseJob |
         _answer(state, turn, message, superseded=True)
         return True
     job.last_asked_at = max(job.last_asked_at, message.submitted_at)
-    turn.keep_job(job)  # with the answer: the next owner must not carry out an older one
+    turn.keep_job(job)  # with the answer: the next owner must not execute an older one
     return False
 
 
@@ -135,7 +135,7 @@ def pause(state: State, turn: Turn, message: PauseJob) -> None:
     if job.paused_at is None:
         job.paused_at, job.pause_note = turn.now, message.note
         hold(state, turn, job, Hold.PAUSED)
-    elif job.hold is None:  # asked to resume and not planned yet: the pause goes on
+    elif job.hold is None:  # asked to resume and not planned yet: the pause continues
         job.keep, job.pause_note = None, message.note
         hold(state, turn, job, Hold.PAUSED)
         if job.job.id in state.resuming:
@@ -157,7 +157,7 @@ def resume(state: State, turn: Turn, message: ResumeJob) -> None:
         _answer(state, turn, message, resumed=True)
     else:
         if message.job_id in state.resuming:
-            _answer(state, turn, message, resumed=True)  # another has asked for the same already
+            _answer(state, turn, message, resumed=True)  # another request for the same is pending
             return
         _note(state, message, {"resumed": True})
         state.resuming[message.job_id] = message.request_id

@@ -1,4 +1,4 @@
-"""Who is due at which instant, of those that are due soon."""
+"""Which runs are due at which instant, for the near future."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Item = TypeVar("Item")
 
 
 class Ring(Generic[Item]):
-    """Slots by instant, each holding what is due at it.
+    """Slots by instant, each with the runs due at it.
 
-    A slot is an instant, not an instant modulo a revolution: after a stall of any length what came due meanwhile is
-    taken next, in order. Thousands of items at one instant cost one place in the heap.
+    A slot is an instant, not an instant modulo a revolution: after a stall of any length, what came due meanwhile is
+    taken next, in order. Thousands of runs at one instant cost one place in the heap.
     """
 
     __slots__ = ("_instants", "_size", "_slots")
@@ -36,10 +36,9 @@ class Ring(Generic[Item]):
         self._size += 1
 
     def take(self, now: Instant) -> list[Item]:
-        """What is due at the oldest instant up to now; empty when nothing has come due.
+        """The runs of the oldest due instant; empty if nothing is due.
 
-        One instant at a time, so that what one instant starts may end before the next is judged, however late
-        both are.
+        One instant at a time, so that runs of one instant may end before the next is decided, however late both are.
         """
         if not self._instants or self._instants[0] > now:
             return []

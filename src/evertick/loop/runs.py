@@ -1,4 +1,4 @@
-"""What is under way: runs that are open, and where they wait and run."""
+"""Open runs, and where they wait and run."""
 
 from __future__ import annotations
 
@@ -68,60 +68,60 @@ class OpenRun:
         self.started_at: Instant | None = None
         self.retry_at: Instant | None = None
         self.expected_at: Instant | None = None
-        """When it should have ended, if it has not and nobody was told."""
+        """When it should have ended, if it is active and this was not reported yet."""
         self.not_before: Instant = 0
         self.lease_us: int | None = None
         self.lease_until: Instant | None = None
         self.stop_detail: str | None = None
-        """Why it was asked to end; None: it was not."""
+        """Why it was asked to stop; None: it was not."""
         self.refusals = 0
         self.losses = 0
         self.steps = ""
-        """How its steps stand, as its executor says."""
+        """The state of its steps, as its executor reports it."""
         self.definition = ""
-        """What its job was when the attempt was launched, by its digest."""
+        """The digest of its job's definition when the attempt was launched."""
         self.earlier = ""
-        """What became of the attempts before, as `model.attempts` writes it."""
+        """The outcomes of earlier attempts, as `model.attempts` writes them."""
         self.facts = NO_FACTS
-        """What it rests on: its parents, and what it waited for."""
+        """Its facts: its parents, and what it waited for."""
         self.told_facts = NO_FACTS
-        """Those that the ledger was told."""
+        """The facts that the ledger has."""
         self.has_unsaid_steps = False
-        """Whether the ledger has yet to be told."""
+        """Whether the ledger does not have its latest change yet."""
         self.awaits_ledger = False
-        """Whether it is launched when the ledger has it that it is, which has not said so yet."""
+        """Whether its launch waits for the ledger to record it."""
         self.is_inherited = False
-        """Whether another had it: until the ledger takes our word for it, that one may still say how it ended."""
+        """Whether another node had it: that node may report its end until the ledger accepts a change of ours."""
         self.has_used_successes = False
-        """Whether those of the jobs before it were used for it; if it could not be started, it needs no others."""
+        """Whether it has used the ends of its upstream jobs; if it could not be started, it needs no new ones."""
         self.has_waited = False
-        """Whether it had to wait for its turn: behind other runs, for a queue, a member or the jobs before it."""
+        """Whether it had to wait for its turn: for other runs, a queue, a member or upstream jobs."""
         self.has_wait_detail = False
-        """Whether the ledger says of it what it waits for: true no longer when it is started."""
+        """Whether the ledger says what it waits for; this must be corrected when it starts."""
         self.was_asked = False
-        """Whether its executor was asked what became of it and has not answered yet."""
+        """Whether its executor was asked for its state and has not answered yet."""
         self.is_to_be_asked = False
-        """Whether that question is only on its way: it waits for what other nodes have reported."""
+        """Whether that question is not sent yet, because reports of other nodes are read first."""
         self.yields = 0
-        """How often it gave way to a run of a higher priority."""
+        """How often it yielded to a run of higher priority."""
         self.failed_elsewhere: frozenset[str] | None = None
-        """Jobs of other nodes that it depends on and whose last run failed; None: the ledger has not said."""
+        """Jobs of other nodes that it requires and whose last run failed; None: the ledger has not answered."""
         self.early_change: Change | None = None
-        """What it became before its entry was known to be in the ledger."""
+        """Its state before its entry was known to be in the ledger."""
 
     def due_at(self, now: Instant) -> Instant:
-        """An occurrence is due at its instant; what was asked for is due at once, by whatever clock it was asked."""
+        """An occurrence is due at its instant; a requested run is due at once, whatever clock the request used."""
         return min(self.key.scheduled_for, now) if self.key.origin else self.key.scheduled_for
 
 
 class Lane:
-    """Runs that are judged together by one overlap rule: a job's own, or those of one backfill."""
+    """Runs that one overlap rule judges together: a job's own, or those of one backfill."""
 
     __slots__ = ("active", "gap_us", "next_start_at", "overlap", "waiting")
 
     def __init__(self, overlap: Overlap | None = None, gap_us: int = 0) -> None:
         self.overlap = overlap
-        """A backfill's own rule; None: the job's, as it is now."""
+        """A backfill's own rule; None: the job's current rule."""
         self.gap_us = gap_us
         self.next_start_at: Instant = 0
         self.active: dict[RunKey, OpenRun] = {}
@@ -141,7 +141,7 @@ class Queue:
         self.limit = limit
         self.active: set[RunKey] = set()
         self.waiting: dict[tuple[str, str], None] = {}
-        """Job and origin of the lanes that would start something if there were room, longest first."""
+        """Job and origin of the lanes that would start a run if there were a free place, longest wait first."""
 
     @property
     def has_room(self) -> bool:
@@ -149,7 +149,7 @@ class Queue:
 
 
 class Awaited(NamedTuple):
-    """A run of another job that a step of a run on this node has asked for."""
+    """A run of another job that a step of a run on this node has requested."""
 
     wanted: SubRunWanted
     key: RunKey

@@ -1,4 +1,4 @@
-"""What the loop knows. It owns all of it; nobody else reads or writes it."""
+"""The state of the loop. Only the loop reads and writes it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from evertick.settings.parts import LoopSettings
 
 
 class Arrival(NamedTuple):
-    """A success of an upstream job that has not been used yet."""
+    """An end of an upstream job that has not been used yet."""
 
     request_id: str
     at: Instant
     run: str = ""
-    """The id of the run that succeeded; empty from a version that did not say."""
+    """The id of the run that ended; empty from a version that did not send it."""
 
 
 class Hold(StrEnum):
-    """Why nothing is planned for a job."""
+    """Why a job is not planned."""
 
     PAUSED = "paused"
     DISABLED = "disabled"
@@ -79,38 +79,38 @@ class JobState:
         self.job = job
         self.bucket = bucket_of(job.id)
         self.watermark = watermark
-        """While the job is in the index, the index's horizon is its watermark and this is older."""
+        """While the job is in the index, its watermark is the horizon of the index, and this value is older."""
         self.hold: Hold | None = None
         self.idle_reason = SkipReason.MISSED
         """Why nothing was planned since the watermark."""
         self.keep: Missed | None = None
-        """What a person chose for the stretch since the watermark."""
+        """The operator's choice for the time since the watermark."""
         self.error = ""
         self.is_edited = False
-        """Whether its schedules are others than those it was planned under."""
+        """Whether its schedules differ from those it was planned under."""
         self.last_asked_at: Instant = 0
-        """When the pause or resume that was carried out last was asked for."""
+        """When the last executed pause or resume was requested."""
         self.paused_at: Instant | None = None
         self.pause_note = ""
         self.since: Instant = 0
-        """From when on its present schedules count."""
+        """From when its current schedules apply."""
         self.retired_at: Instant | None = None
         self.is_gone = False
-        """Its grace is over; only its last runs are waited for."""
+        """Its grace is over; only its last runs remain."""
         self.asked = 0
-        """Runs whose executor was asked what became of them and has not answered; planning waits for it."""
+        """Runs whose executor was asked for their state and has not answered; planning waits for it."""
         self.last_success_at: Instant | None = None
         self.last_started_at: Instant = 0
         self.last_failed = False
         self.is_outcome_known = True
-        """Not of a job that was taken over: its last owner may have told how a run ended and no more."""
+        """False for a job that was taken over: its last owner may have recorded the end of a run and nothing more."""
         self.skip_next = 0
-        """Coming occurrences that a broken constraint takes away."""
+        """How many coming occurrences a violated constraint skips."""
         self.told = ""
-        """The digest of the definition that the ledger was told last."""
-        # Made when first needed: a million idle jobs have none.
+        """The digest of the definition that the ledger has."""
+        # Created on first use: a million idle jobs have none.
         self.placements: tuple[str, ...] | None = None
-        """The members it ran on last, newest last; None: the ledger has not said yet."""
+        """The members it ran on last, newest last; None: the ledger has not answered yet."""
         self.arrivals: dict[str, Arrival] | None = None
         """By upstream job."""
         self.planned: dict[RunKey, OpenRun] | None = None
@@ -120,7 +120,7 @@ class JobState:
         return run in self.lane_of(run.key).waiting
 
     def lane_of(self, key: RunKey) -> Lane:
-        """The lane a run belongs to; a backfill's exists already, any other run goes to the job's own."""
+        """The lane of a run; a backfill's lane exists already, any other run belongs to the job's own."""
         lanes = self.lanes
         if lanes is None:
             lanes = self.lanes = {}
@@ -151,7 +151,7 @@ class JobState:
         return None
 
     def active_run(self, key: RunKey) -> OpenRun | None:
-        """The run under this key if it occupies its job."""
+        """The run with this key, if it occupies its job."""
         lanes = self.lanes
         if not lanes:
             return None
@@ -169,47 +169,47 @@ class PendingBatch(NamedTuple):
     runs: list[OpenRun]
     """The runs that wait for it: one for each of its planned entries."""
     request_jobs: dict[str, str]
-    """The job of each request it answers."""
+    """The job of each request that it answers."""
     launches: tuple[OpenRun, ...] = ()
-    """Runs that may be started at most once: when the ledger has it that they are being launched."""
+    """At-most-once runs, which start after the ledger has recorded their launch."""
     epochs: Mapping[int, int] = MappingProxyType({})
-    """Of the buckets that were owned when it was decided; it may rest on others that were lost before."""
+    """Epochs of the buckets owned when it was decided; it may rest on others that were lost before."""
     schedules: Mapping[str, tuple[ScheduleSpec, ...]] = MappingProxyType({})
-    """Of the jobs of which it enters gaps."""
+    """Schedules of the jobs for which it enters gaps."""
 
 
 class Handled(NamedTuple):
-    """A request that was carried out."""
+    """A request that was executed."""
 
     job_id: str
     answer: dict[str, object]
 
 
 STRIKES: Final = 2
-"""How often in a row an entry is found waiting for nothing before it is stuck."""
+"""How often in a row an entry must wait for nothing before it counts as stuck."""
 
 
 STUCK_STRIKES: Final = 8
-"""After so many it has been taken up again, and that did not help."""
+"""After this many, resuming it did not help."""
 
 
 class Suspect(NamedTuple):
-    """An entry that waited for nothing when it was looked at."""
+    """An entry that waited for nothing when it was checked."""
 
     strikes: int
-    """How often in a row, without having moved."""
+    """How often in a row, without any change."""
     as_of: tuple[RunState, int, int] | None = None
-    """Its state, its attempt and how often that was refused; None: the loop does not hold it."""
+    """Its state, its attempt and how often that was refused; None: the loop does not have it."""
 
 
 class AuditProgress:
-    """How far the comparison of the ledger with what the loop holds has come."""
+    """How far the audit of the ledger has come."""
 
     __slots__ = ("after", "answered", "looked_at", "next_at", "number", "suspects")
 
     def __init__(self, next_at: Instant) -> None:
         self.number = 0
-        """Of the portion that was asked for last."""
+        """Number of the last portion requested."""
         self.answered = 0
         self.next_at = next_at
         self.after: RunKey | None = None
@@ -224,12 +224,12 @@ class AuditProgress:
 
     @property
     def stuck(self) -> int:
-        """Entries that were taken up again, and still do not move."""
+        """Entries that were resumed and still do not move."""
         return sum(suspect.strikes > STUCK_STRIKES for suspect in self.suspects.values())
 
 
 class Catchup:
-    """A catch-up under way, for its summary."""
+    """A catch-up in progress, for its summary."""
 
     __slots__ = ("began_at", "dispatched", "outstanding", "skipped")
 
@@ -247,14 +247,14 @@ class State:
         self.settings = settings
         self.node = node
         self.incarnation = incarnation
-        """Differs at each start of the process, so that its entries can be told from those of the one before."""
+        """Different at each start of the process, so that its entries differ from those of the previous process."""
         self.definitions: dict[str, Job] = {}
         self.jobs: dict[str, JobState] = {}
         self.epochs: dict[int, int] = {}
         self.newest_epochs: dict[int, int] = {}
-        """Of each bucket that this node ever had, the newest epoch under which it did."""
+        """By bucket, the newest epoch under which this node has owned it."""
         self.lease_until: Instant | None = None
-        """Beyond this instant the buckets may be somebody else's; None: this node is the only one."""
+        """After this instant another node may own the buckets; None: this is the only node."""
         self.index = OccurrenceIndex(now)
         self.stops = OccurrenceIndex(now)
         """Occurrences of stop and restart schedules, under `stop:<job>` and `restart:<job>`."""
@@ -262,71 +262,71 @@ class State:
         self.queues: dict[str, Queue] = {name: Queue(limit) for name, limit in settings.queues}
         self.freed_queues: set[str] = set()
         self.queue_jobs: dict[str, tuple[str, ...]] = {}
-        """Which jobs are in each queue, of all definitions there are; empty: nobody has looked."""
+        """The jobs of each queue, over all definitions; empty: not computed yet."""
         self.downstream: dict[str, dict[str, After]] = {}
-        """Which jobs run after a job, and after which end of it, of all definitions there are."""
+        """The jobs that run after a job, and after which end of it, over all definitions."""
         self.to_plan: dict[str, None] = {}
-        """Jobs that must be planned by themselves before they join the index."""
+        """Jobs that must be planned individually before they join the index."""
         self.retiring: dict[str, Instant] = {}
         self.is_whole = True
-        """Whether every definition could be read; otherwise a job that is not there may be in one that could not."""
+        """Whether every definition could be read; otherwise a missing job may be in an unreadable file."""
         self.batches: dict[int, PendingBatch] = {}
         self.next_batch = 1
         self.records: dict[int, Sequence[Change]] = {}
-        """What each `Record` says that is not answered yet."""
+        """The content of each unanswered `Record`."""
         self.next_record = 1
         self.changes_in_flight = 0
         self.recent: deque[EndedRun] = deque()
         """Runs that ended within the grace."""
         self.live_nodes: frozenset[str] | None = None
-        """The nodes that gave a sign of life lately; None: nobody has said yet."""
+        """The live nodes; None: not reported yet."""
         self.holding: Mapping[str, RunsHeld] = {}
-        """The nodes that hold what they run; under this node's name, from another state folder."""
+        """The nodes that hold their runs; under this node's name, from another state folder."""
         self.lapsed: frozenset[str] = frozenset()
-        """The nodes that held what they ran, and are gone since."""
+        """The nodes that held their runs, and are gone now."""
         self.forgotten: Mapping[str, str] = {}
-        """The nodes that do not come back, and the operator who said so."""
+        """The nodes that an operator has given up, and the operator."""
         self.holds_runs = False
-        """Whether this node does: then nobody gives its runs away because it was silent for a while."""
+        """Whether this node holds its runs: then other nodes do not restart them because it was silent for a while."""
         self.remembers_since: Instant = 0
-        """What was launched on this machine before may be unknown here although it ran: the state folder is newer."""
+        """The state folder is newer than some runs: this machine may have run them without knowing it."""
         self.members: dict[str, tuple[Member, ...]] = {}
-        """Who runs attempts, by executor; this machine is not among them."""
+        """The members of each remote executor."""
         self.placed: dict[str, dict[RunKey, OpenRun]] = {}
-        """What was put on each member; those that have ended are forgotten when somebody counts."""
+        """The attempts placed on each member; ended ones are dropped when they are counted."""
         self.reserved: dict[str, dict[RunKey, OpenRun]] = {}
-        """Those of them that asked for resources, by member."""
+        """Those of them that use resources, by member."""
         self.counted_at: dict[str, Instant] = {}
-        """When those that have ended were last forgotten, for each member without a limit of slots."""
+        """When ended attempts were last dropped, for each member without a limit of slots."""
         self.homeless: dict[RunKey, Nowhere] = {}
         """Runs that wait because no member can take them, and why."""
         self.recalling: set[str] = set()
-        """Jobs that the ledger was asked about where they ran."""
+        """Jobs about which the ledger was asked where they ran."""
         self.foreign: dict[RunKey, str] = {}
-        """Runs of our jobs that another node started and still has: key to node."""
+        """Runs of this node's jobs that another node started and still has: key to node."""
         self.doubted: dict[RunKey, int] = {}
-        """Those of them whose node is gone, and the number of the `ReadReports` that is to be answered first."""
+        """Those of them whose node is gone, and the number of the `ReadReports` to be answered first."""
         self.to_reconcile: dict[int, list[tuple[OpenRun | None, AttemptQuestion]]] = {}
-        """Attempts that executors are asked about when the `ReadReports` of that number is answered."""
+        """Attempts to ask executors about when the `ReadReports` of that number is answered."""
         self.reports_number = 0
-        """Of the last `ReadReports`."""
+        """Number of the last `ReadReports`."""
         self.orphans: dict[RunKey, OpenRun] = {}
-        """Runs this node started for jobs it no longer owns; it tells the owner how they end."""
+        """Runs that this node started for jobs it no longer owns; it reports their end to the owner."""
         self.looked_up: dict[RunKey, bool] = {}
-        """Runs of others that an earlier process of this node had, and whether they may have started."""
+        """Runs of other nodes' jobs that an earlier process of this node had, and whether they may have started."""
         self.stopped_orphans: set[tuple[RunKey, int]] = set()
-        """Attempts of both that were ended at the wish of their owners: asked again, their handlers would end too."""
+        """Attempts of both that were stopped for their owners; a second stop would also stop their handlers."""
         self.next_stops_look_at: Instant = now
         self.is_looking_for_stops = False
-        """Whether the ledger was asked for such wishes, and has not answered."""
+        """Whether the ledger was asked for such requests, and has not answered."""
         self.handled: dict[str, Handled] = {}
-        """Requests that were taken up, and whose answer is not known to be in the ledger."""
+        """Requests in execution whose answer is not known to be in the ledger."""
         self.answered: dict[str, Handled] = {}
-        """Requests whose answer is; the last ones."""
+        """The last requests whose answer is in the ledger."""
         self.cancelling: dict[str, tuple[str, set[RunKey]]] = {}
-        """Requests to cancel that are answered when these runs of their job have ended."""
+        """Cancel requests that are answered when these runs of their job have ended."""
         self.resuming: dict[str, str] = {}
-        """Requests to resume that are answered when their job is planned again: job to request."""
+        """Resume requests that are answered when their job is planned again: job to request."""
         self.sub_runs: dict[RunKey, Awaited] = {}
         """Runs that steps on this node wait for."""
         self.next_look_up_at: Instant = now
@@ -334,9 +334,9 @@ class State:
         """Whether the ledger was asked about them, and has not answered."""
         self.catchup: Catchup | None = None
         self.outcomes_asked: set[RunKey] = set()
-        """Runs that are due, and that wait for the ledger to say how runs of other nodes ended."""
+        """Due runs that wait until the ledger has reported the outcomes of other nodes' runs."""
         self.unlaunched: dict[RunKey, OpenRun] = {}
-        """Runs that the ledger has as launched, and that wait for the lease of this node to be renewed."""
+        """Runs recorded as launching that wait for this node's lease to be renewed."""
         self.statistics = Statistics()
         self.audit = AuditProgress(now)
         self.is_stopping = False
@@ -344,13 +344,13 @@ class State:
         self.next_flush_at: Instant = now
         self.last_now = now
         self.known_floor: Instant = 0
-        """How far somebody has planned the buckets of this node, by whatever clock; planning goes as far."""
+        """How far the buckets of this node were planned, by any node's clock; planning goes at least as far."""
         self.removed: dict[str, Instant] = {}
-        """Jobs that were here once, and how far the ledger knows of them."""
+        """Jobs that were here once, and up to where the ledger has them."""
         self.furthest_now = now
-        """The latest time seen: a watermark never goes back behind it, whatever the clock was set to."""
+        """The latest time seen: a watermark never moves behind it, whatever the clock was set to."""
         self.last_boottime_us: tuple[Instant, int] | None = None
-        """The wall and the monotonic clock when they were last compared."""
+        """The wall clock and the monotonic clock when they were last compared."""
 
     @property
     def local_executor(self) -> str:
@@ -360,7 +360,7 @@ class State:
         return self.lease_until is not None and now >= self.lease_until
 
     def queue_of(self, job: JobState) -> Queue | None:
-        """The named limit of a job's runs; a name without a limit limits nothing."""
+        """The limit of a job's queue; a queue without a limit limits nothing."""
         return self.queues.get(job.job.queue) if job.job.queue else None
 
     def owns(self, job_id: str) -> bool:

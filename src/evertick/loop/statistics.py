@@ -1,4 +1,4 @@
-"""What the loop has done so far, in numbers."""
+"""What the loop has done so far, as numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evertick.model.instant import MILLISECOND, Instant
 
 
 class Histogram:
-    """Durations, as percentiles: steps that grow by an eighth, so any answer is that exact."""
+    """Durations, as percentiles: steps grow by an eighth, which is the precision of every result."""
 
     __slots__ = ("_counts", "count", "total_us", "worst_us")
 
@@ -30,10 +30,10 @@ class Histogram:
             self.worst_us = late_us
 
     def percentile_us(self, percent: float) -> int:
-        """At least this share of the runs started no later than that."""
+        """The lateness that at least this share of the runs did not exceed."""
         wanted = self.count * percent / 100
         seen = 0
-        # Of a copy: others than the loop ask too.
+        # On a copy: other threads read it too.
         counts = self._counts.copy()
         for step in sorted(counts):
             seen += counts[step]
@@ -42,7 +42,7 @@ class Histogram:
         return 0
 
     def at_most(self, bounds_us: Sequence[int]) -> list[int]:
-        """For each bound, ascending, how many were no longer; to the width of a step."""
+        """For each bound, ascending, how many durations were at most that long; to the precision of a step."""
         counts = sorted(self._counts.copy().items())
         found, seen, place = [], 0, 0
         for bound in bounds_us:
@@ -77,25 +77,25 @@ def _top_of(step: int) -> int:
 class Statistics:
     iterations: int = 0
     entered: int = 0
-    """Occurrences entered in the ledger as runs to be."""
+    """Occurrences entered in the ledger as planned runs."""
     launched: int = 0
     ended: Counter[str] = field(default_factory=Counter)
     """Runs that ended, by state."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Occurrences skipped, by reason."""
     refused_reports: int = 0
-    """Reports that came too late to count: of another attempt, or about a run that had ended."""
+    """Reports that came too late to count: about another attempt, or about a run that had ended."""
     clock_jumps: int = 0
     last_jump: tuple[Instant, int] | None = None
     """When the clock was last changed, and by how many microseconds."""
     stalls: int = 0
     planning_held_back: int = 0
-    """Iterations that did not plan because the ledger was behind."""
+    """Iterations without planning, because the ledger was behind."""
     fenced: int = 0
     """Batches refused because this node had lost the buckets."""
     repaired: int = 0
-    """Entries that were found stuck and taken up again."""
+    """Entries that were stuck and were resumed."""
     lateness: Lateness = field(default_factory=Lateness)
-    """Of occurrences that were started on time: not of those caught up, nor of those that had to wait."""
+    """For occurrences that were started on time: not caught up, and without a wait."""
     request_delay: Histogram = field(default_factory=Histogram)
-    """From when a run was asked for (manual, backfill, chained and so on) until it started."""
+    """From the request of a run (manual, backfill, chained and so on) to its start."""

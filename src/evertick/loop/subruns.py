@@ -1,8 +1,8 @@
-"""Steps that are runs of other jobs: asked for through the ledger, and told how those runs ended.
+"""Steps that are runs of other jobs: requested through the ledger, with the result reported to the step.
 
-A step's keeper asks again whenever it meets a new scheduler, and the key of the run that it asks for is always the
-same; so nothing here has to survive a crash. A run of a job of this node is entered at once and its end is seen here;
-one of another node's is asked for by a durable request, and looked for in the ledger until it has ended.
+A step's keeper asks again whenever it connects to a new scheduler, and the key of the requested run is always the same,
+so nothing here has to survive a crash. A run of a job of this node is entered at once and its end is seen here; a run
+of another node's job is requested durably, and read from the ledger until it has ended.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from evertick.model.work import SubJob
 from evertick.routing.placement import executor_of
 
 TRIES_MAX = 1_000
-"""Tries of one step of which a member of the fleet is believed that they wait for a run."""
+"""How many attempts of one step a member of the fleet may report as waiting for a run."""
 
 
 def wanted(state: State, turn: Turn, message: SubRunWanted) -> None:
-    """A step asks for a run, for the first time or again."""
+    """A step requests a run, for the first time or again."""
     key = _key_of(state, message)
     awaited = Awaited(message, key)
     if message.is_from_member and not state.owns(message.key.job_id):
-        # What the step may ask for is known where its job is by now; its member asks there too.
+        # The owner of its job knows what the step may request; its member asks there too.
         return
     state.sub_runs[key] = awaited
     if _may_ask(state, message):
         _submit(state, turn, awaited)
-    # Otherwise it was asked for under an earlier definition, or by a member that may not: the ledger knows which.
+    # Otherwise an earlier definition requested it, or a member that may not: the ledger knows which.
 
 
 def _key_of(state: State, message: SubRunWanted | SubRunUnwanted) -> RunKey:
-    """Under which key the run is: a step that began under the version before has named it in its own way."""
+    """The key of the run: a step that began under an earlier version has named it in another way."""
     asked = (message.job_id, message.key, message.attempt, message.step, message.number)
     parent = state.jobs.get(message.key.job_id)
     run = parent.find(message.key) if parent else None
@@ -57,9 +57,9 @@ def _key_of(state: State, message: SubRunWanted | SubRunUnwanted) -> RunKey:
 
 
 def _may_ask(state: State, message: SubRunWanted) -> bool:
-    """A member of the fleet is believed about the runs it was given; it may not start others by their name.
+    """A member of the fleet may request runs for its own attempts only, not others by their name.
 
-    Also not when the job that it has an attempt of was deleted, or runs elsewhere by now.
+    This also holds if the job of its attempt was deleted, or has moved to another node.
     """
     if not message.is_from_member:
         return True
@@ -71,7 +71,7 @@ def _may_ask(state: State, message: SubRunWanted) -> bool:
 
 
 def _may_return(state: State, job_id: str) -> bool:
-    """Whether the definition of a job is away for the moment, as while its file is written."""
+    """Whether the definition of a job is missing for the moment, as while its file is written."""
     job = state.jobs.get(job_id)
     return job is not None and not job.is_gone and job_id not in state.definitions
 
@@ -95,20 +95,20 @@ def _submit(state: State, turn: Turn, awaited: Awaited) -> None:
     if job is None or job.hold is Hold.RETIRED:
         _tell(state, turn, awaited, SubRunEnd(FAILED, f"unknown job {key.job_id!r}"))
     elif job.find(key) is None:
-        # If the ledger has it already, because it ended, the entry is refused and the end is looked up.
+        # If the ledger has it already, because it ended, it refuses the entry, and the end is read.
         known = (key.origin, key.job_id, key.scheduled_for, Trigger.SUBJOB, message.params)
         asked = TriggerJob(*known, detail=detail, parents=(parent,))
         requests.trigger(state, turn, asked)
 
 
 def look_up(state: State, turn: Turn) -> None:
-    """Ask the ledger about those whose end will not be seen here."""
+    """Ask the ledger about runs whose end this node does not see."""
     if not state.sub_runs or state.is_looking_up or turn.now < state.next_look_up_at:
         return
     state.next_look_up_at = turn.now + state.settings.interval_us
     unseen = [key for key, awaited in state.sub_runs.items() if not (awaited.wanted.waits and _is_open(state, key))]
     if unseen:
-        # One at a time: a ledger that takes longer than an interval would never be done with the questions.
+        # One at a time: with a ledger slower than the interval, questions would accumulate without end.
         state.is_looking_up = True
         turn.do(LookUp(unseen))
 
@@ -137,20 +137,20 @@ def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
         elif answer is not None:
             continue
         elif _may_ask(state, awaited.wanted):
-            _submit(state, turn, awaited)  # it did not get through; one that is there already is left as it is
+            _submit(state, turn, awaited)  # the request was lost; an existing run stays as it is
         elif not _is_open(state, key) and not _may_return(state, awaited.wanted.key.job_id):
             reason = f"no step {awaited.wanted.step!r} of its job runs that job"
             _tell(state, turn, awaited, SubRunEnd(FAILED, reason))
 
 
 def unwanted(state: State, turn: Turn, message: SubRunUnwanted) -> None:
-    """The step was ended while it waited: so is what it waited for."""
+    """The step was stopped while it waited: stop the run that it waited for."""
     key = _key_of(state, message)
     _cancel(state, turn, key, message.key)
 
 
 def settle(state: State, turn: Turn) -> None:
-    """Runs that ended in this turn: whoever waited for one is told, and what one waited for is not wanted any more."""
+    """Runs ended in this turn: report to the steps that waited for them, and stop what they waited for."""
     while turn.parted:
         run, detail = turn.parted.pop()
         awaited = state.sub_runs.get(run.key)
@@ -161,7 +161,7 @@ def settle(state: State, turn: Turn) -> None:
 
 
 def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
-    """The runs that an attempt still waits for, by what its steps say and by what was asked of us."""
+    """The runs that an attempt still waits for, according to its steps and to the requests here."""
     if not (state.sub_runs or run.steps):
         return []
     found = {one.key for one in state.sub_runs.values() if one.wanted.key == run.key and one.wanted.waits}
@@ -170,7 +170,7 @@ def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
             one for one in read_steps(run.steps) if one.sub_run and one.state not in (STEP_SUCCEEDED, STEP_FAILED)
         ]
         if executor_of(run.executor) == FLEET:
-            # A member may name as many as it likes: only those are looked at that a step of the job could be.
+            # A member may name any number: only those that a step of the job can have are considered.
             job = state.jobs.get(run.key.job_id)
             names = {one.name for one in job.job.work.all_steps if isinstance(one.kind, SubJob)} if job else set()
             by_name = {one.name: one for one in waiting if one.name in names}
@@ -180,7 +180,7 @@ def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
 
 
 def _is_its_own(run_id: str, run: OpenRun, step: str) -> bool:
-    """Whether the run was asked for by that step: a member might name any other, to have it ended with its own."""
+    """Whether that step requested the run: a member might name another run to have it stopped with its own."""
     job_id = run_id.partition("@")[0]
     asked = [(job_id, run.key, run.attempt, step, number) for number in range(1, TRIES_MAX + 1)]
     return any(run_id in (sub_run_key(*one).run_id, old_sub_run_key(*one).run_id) for one in asked)
@@ -190,7 +190,7 @@ def _cancel(state: State, turn: Turn, key: RunKey, parent: RunKey) -> None:
     state.sub_runs.pop(key, None)
     request_id, by = f"{key.origin}-stop", f"the end of {parent.run_id}, which was waiting for it"
     payload = json.dumps({"run_id": key.run_id})
-    # Durable in any case: a crash before the executor has heard of it must not let the run go on.
+    # Durable in any case: after a crash before the executor receives it, the run must not continue.
     turn.request(Request(request_id, RequestKind.CANCEL, key.job_id, payload, turn.now, by))
     requests.cancel_runs(state, turn, CancelRun(request_id, key.job_id, key, by))
 

@@ -33,7 +33,7 @@ from evertick.planning.planner import Plan
 
 
 class Missing(NamedTuple):
-    """A job of which occurrences were missed, and what becomes of them."""
+    """A job with missed occurrences, and what happens to them."""
 
     job_id: str
     keep: Missed
@@ -42,7 +42,7 @@ class Missing(NamedTuple):
 
 
 class Turn:
-    """Collects effects; what belongs into one transaction is gathered into one batch."""
+    """Collects effects; what belongs in one transaction goes into one batch."""
 
     __slots__ = (
         "_changes",
@@ -62,21 +62,21 @@ class Turn:
         self.now = now
         self.missed: list[Missing] = []
         self.parted: list[tuple[OpenRun, str]] = []
-        """Runs of which an attempt ended in this turn, and what was said of it."""
+        """Runs of which an attempt ended in this turn, with the report."""
         self.planned: list[JobState] = []
-        """Jobs that were planned by themselves: what of them waits may be free to go now."""
+        """Jobs that were planned individually: their waiting runs may be able to start."""
         self.past: dict[str, tuple[Instant, ...]] = {}
-        """By job: occurrences that this turn has decided: one-offs that were past, and runs of an edited job."""
+        """By job, occurrences that this turn has decided: past one-offs, and runs of an edited job."""
         self._draft = BatchBuilder()
         self._changes: list[Change] = []
-        """What became of runs, for the write after the transaction."""
+        """The outcomes of runs, for the write after the transaction."""
         self._effects: list[Effect] = []
         self._resubmitted: list[tuple[PendingBatch, Collection[int]]] = []
 
     # --- what goes into the transaction
 
     def enter(self, entry: Entry) -> OpenRun | None:
-        """Put an entry into the ledger; answers the run that will come of it, if one will."""
+        """Enter an occurrence in the ledger; returns its run, if there is one."""
         self._draft.entries.append(entry)
         if entry.state is not PLANNED:
             assert entry.reason is not None
@@ -91,7 +91,7 @@ class Turn:
         return run
 
     def enter_once(self, job: JobState, entry: Entry) -> None:
-        """Put a requested run into the ledger, unless the job has one under this key: that one stays the job's."""
+        """Enter a requested run in the ledger, unless the job has one with this key."""
         if job.find(entry.key) is not None:
             return
         run = self.enter(entry)
@@ -107,15 +107,15 @@ class Turn:
         self.state.statistics.entered += len(runs)
 
     def keep_job(self, job: JobState, *, may_rewind: bool = False) -> None:
-        """Write down where the job's planning stands at the end of this turn; its watermark may go back to now."""
+        """Record the job's planning state at the end of this turn; its watermark may move back to now."""
         self._draft.jobs[job.job.id] = job
         if may_rewind:
             self._draft.rewound.add(job.job.id)
 
     def request(self, request: Request, rests_on: RunKey | None = None) -> None:
-        """Ask something of another job, in the same transaction as what led to it.
+        """Request something of another job, in the same transaction as its cause.
 
-        `rests_on` is the run whose change in that transaction led to it: without the change it is not asked.
+        `rests_on` is the run whose change in that transaction is the cause: without the change there is no request.
         """
         self._draft.requests.append(request)
         if rests_on is not None:
@@ -128,14 +128,14 @@ class Turn:
         self._draft.changes.append(change)
 
     def begin_schedule(self, job: JobState, since: Instant, specs: str) -> None:
-        """From `since` on, these schedules say what the ledger must account for."""
-        # Never before the line that is in force: by a clock that was ahead it may lie in the future. Nor over it: runs
-        # may have been entered by it in place of a backlog. Within one instant, only the last edit counts.
+        """From `since` on, `verify` expects the occurrences of these schedules."""
+        # Never before the line in force: by a clock that was ahead it may be in the future. Nor over it: runs may have
+        # been entered by it in place of a backlog. Within one instant, only the last edit counts.
         job.since = since = max(since, job.since if job.since == self.now else job.since + 1)
         self._draft.schedules.append(ScheduleLine(job.job.id, since, specs))
 
     def define(self, job: JobState) -> None:
-        """Tell the ledger what a job is now, unless it was told: its runs name that by a digest."""
+        """Write a job's definition to the ledger, unless it is there: runs refer to it by a digest."""
         digest = job.job.definition
         if not digest or digest == job.told:
             return
@@ -145,7 +145,7 @@ class Turn:
         self.keep_job(job)
 
     def tell_floor(self) -> None:
-        """Let the ledger learn how far planning has come, even with nothing else to write."""
+        """Record how far planning has come, even if there is nothing else to write."""
         self._draft.wants_floor = True
 
     def answer(self, request_id: str, job_id: str, answer: str) -> None:
@@ -155,24 +155,24 @@ class Turn:
     # --- what becomes of runs
 
     def forget(self, buckets: Collection[int]) -> None:
-        """These buckets are no longer ours: nothing decided about them in this turn may be entered.
+        """This node no longer owns these buckets: drop the entries decided about them in this turn.
 
-        What became of runs is still said: the ledger refuses it by its fence if somebody else has a newer word.
+        The outcomes of runs are still written: the ledger refuses them by their fence if another node has newer ones.
         """
         self.tell_ends(self._draft.forget(buckets))
 
     @property
     def has_changes(self) -> bool:
-        """Whether something became of runs that is not on its way to the ledger yet."""
+        """Whether there are outcomes of runs that are not being written yet."""
         said_again = any(pending.batch.changes for pending, _ in self._resubmitted)
         return bool(self._changes or self._draft.changes or said_again)
 
     def has_ended(self, key: RunKey) -> bool:
-        """Whether a run ended in this turn; the job does not have it any more, and the ledger will."""
+        """Whether a run ended in this turn; its job no longer has it, and the ledger will."""
         return any(run.key == key and run.state in TERMINAL for run, _ in self.parted)
 
     def tell_ends(self, changes: Iterable[Change]) -> None:
-        """Say how runs ended although a transaction of ours may no longer: it is true whoever owns them."""
+        """Record how runs ended outside of a transaction: this is true whichever node owns them."""
         self._changes += [change for change in changes if change.state in ENDED]
 
     def resubmit(self, pending: PendingBatch, lost: Collection[int]) -> None:
@@ -190,7 +190,7 @@ class Turn:
         exit_code: int | None = None,
         is_with_batch: bool = False,
     ) -> None:
-        """Change a run's state, here and in the ledger; together with the batch if something there rests on it."""
+        """Change a run's state, here and in the ledger; in the batch if something there rests on it."""
         assert may_move(run.state, state), f"{run.key.run_id}: {run.state} -> {state}"
         run.state = state
         change = Change(
@@ -213,7 +213,7 @@ class Turn:
             self._news_of_facts(run, all_of_it=is_with_batch) if run.facts is not NO_FACTS else None,
         )
         if is_with_batch:
-            # It holds all that the earlier ones of this turn say, and they must not come after it.
+            # It contains everything that earlier changes of this turn say, and they must not follow it.
             self._changes = [earlier for earlier in self._changes if earlier.key != run.key]
             self._draft.changes.append(change)
         else:
@@ -226,9 +226,9 @@ class Turn:
             self._remember(run, reason, detail or "", finished_at, exit_code)
 
     def note(self, run: OpenRun, detail: str | None) -> None:
-        """Add words, or only our fence, to a run that goes on as it is."""
+        """Add a detail, or only our fence, to a run that continues unchanged."""
         if run.awaits_ledger:
-            return  # whether it is launched is for the ledger to say; that it would be must not be said behind its back
+            return  # the ledger says whether it is launched; an unrecorded launch must not be written as recorded
         steps, facts = self._news_of_steps(run), self._news_of_facts(run)
         known = (run.key, run.state, self.now, run.fence, run.attempt)
         self._changes.append(Change(*known, detail=detail, steps=steps, facts=facts))
@@ -254,15 +254,15 @@ class Turn:
             statistics.ended[run.state] += 1
         state.recent.append(EndedRun(self.now + state.settings.keep_us, run, detail, finished_at, exit_code))
 
-    # --- effects that are no writing
+    # --- effects other than writes
 
     def launch_once_written(self, run: OpenRun) -> None:
-        """Launch a run when the ledger has it that it is: for those that must not be started twice by two nodes."""
+        """Launch a run after the ledger has recorded it: for at-most-once runs."""
         run.awaits_ledger = True
         self._draft.launches.append(run)
 
     def launch(self, run: OpenRun, job: JobState, *, is_confirmed: bool = False) -> None:
-        """Start an attempt; `is_confirmed` when the ledger has it already that it is started."""
+        """Start an attempt; `is_confirmed` if the ledger has already recorded the launch."""
         self.state.statistics.launched += 1
         known = (run.key, run.attempt, run.fence, job.job, run.trigger, run.params, job.last_success_at, run.executor)
         self._effects.append(Launch(*known, self.state.lease_until, is_confirmed or self.state.lease_until is None))
@@ -271,19 +271,19 @@ class Turn:
         self._effects.append(Stop(run.key, run.attempt, run.stop_detail or ""))
 
     def ask_to_stop(self, run: OpenRun, detail: str) -> None:
-        """Ask the executor to end an active run; asking again is harmless."""
+        """Ask the executor to stop an active run; asking again is harmless."""
         if run.stop_detail is not None:
             return
         run.stop_detail = detail
         if run.key in self.state.foreign:
-            # The executors of this node do not have it: the node that does reads it in the ledger.
+            # The executors of this node do not have it: the node that has it reads this in the ledger.
             run.facts = run.facts._replace(stop=detail)
         self.note(run, detail)
         if run.state is not RETRYING:
             self.stop(run)
 
     def forward(self, report: RunFinished) -> None:
-        """Tell the owner of a run that is no longer ours how it ended; by the ledger, so that it is not lost."""
+        """Report to the owner of a run of another node how it ended; through the ledger, so that it is not lost."""
         payload = {
             "run_id": report.key.run_id,
             "attempt": report.attempt,
@@ -298,7 +298,7 @@ class Turn:
             "loss": report.loss,
             "node": self.state.node,
         }
-        # Under an id of its own: an owner that had a newer word may have answered an earlier one without using it.
+        # Under its own id: an owner with newer information may have answered an earlier one without using it.
         said = request_id_of("report", report.key.run_id, report.attempt, by(self.state, self.state.next_batch))
         request = Request(said, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
         self._effects.append(alone(self.state, request))
@@ -312,7 +312,7 @@ class Turn:
     # --- the end of it
 
     def effects(self) -> list[Effect]:
-        """Everything, commits first: a launch or a change never overtakes the entry it is about."""
+        """All effects, commits first: a launch or a change never overtakes the entry it is about."""
         self._gather_answered()
         writes: list[Effect] = [commit_again(self.state, pending, lost) for pending, lost in self._resubmitted]
         if not self._draft.is_empty:
@@ -322,11 +322,11 @@ class Turn:
         return writes + self._effects
 
     def _gather_answered(self) -> None:
-        """An answer says that something was done: what became of its job's runs is written with it, or neither is."""
+        """An answer says that something was done: the changes to its job's runs are written with it, or neither is."""
         answered = set(self._draft.request_jobs.values())
         if not answered:
             return
-        # Not of a run that is entered here: if it was there before, the ledger refuses the entry, and all behind it.
+        # Not of a run that is entered here: if it was there before, the ledger refuses the entry, and all after it.
         entered = {entry.key for entry in self._draft.entries}
         behind: list[Change] = []
         for change in self._changes:

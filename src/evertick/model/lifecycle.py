@@ -55,7 +55,7 @@ class Trigger(StrEnum):
 
 
 class JobStatus(StrEnum):
-    """How a job is shown."""
+    """The status of a job."""
 
     IDLE = "idle"
     RUNNING = "running"

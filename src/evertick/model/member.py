@@ -17,7 +17,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 class Closed(StrEnum):
-    """Why a member that is there takes no new attempts."""
+    """Why a connected member accepts no new attempts."""
 
     CORDONED = "cordoned"
     LEAVING = "leaving"

@@ -16,7 +16,7 @@ BACKLOG_MAX = 1_000
 
 
 class Missed(StrEnum):
-    """Which missed occurrences are kept."""
+    """Which missed occurrences run."""
 
     NONE = "none"
     FIRST = "first"

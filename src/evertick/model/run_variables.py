@@ -45,7 +45,7 @@ RUN_VARIABLES: Final[dict[str, str]] = {
     DATE: "The date the run is for, in the zone of the job: `2026-03-02`.",
     HOUR: "Its hour in the zone of the job, `00` to `23`.",
     PREVIOUS: "The occurrence before it, as RFC 3339 in UTC, if the job has a schedule.",
-    NEXT: "The occurrence behind it, if there is one.",
+    NEXT: "The occurrence after it, if there is one.",
     TRIGGER: "The [trigger](lifecycle.md#triggers): `scheduler`, `catchup`, `manual`, `retry`, …",
     PREVIOUS_SUCCESS: "The due time of the last successful run, if there is one.",
     PARAMS: "All parameters of the request as JSON, if there are any.",

@@ -28,7 +28,7 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
     "hour": (variables.HOUR, "Its hour, `00` to `23`."),
     "scheduled_for": (variables.SCHEDULED_FOR, "The time the run is due, as RFC 3339 in UTC."),
     "previous": (variables.PREVIOUS, "The occurrence before it; empty if there is none."),
-    "next": (variables.NEXT, "The occurrence behind it; empty if there is none."),
+    "next": (variables.NEXT, "The occurrence after it; empty if there is none."),
     "previous_success": (
         variables.PREVIOUS_SUCCESS,
         "The due time of the last success; empty if there is none.",

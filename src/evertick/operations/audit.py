@@ -32,7 +32,7 @@ from evertick.errors import AuditUnavailable
 from evertick.model.instant import Instant, to_text
 from evertick.operations.audit_head import Head, LedgerHead
 from evertick.operations.context import now_by_the_clock
-from evertick.operations.private_file import locked, read_private, write_private
+from evertick.private_file import own_key, sync_folder, write_private
 
 FILE: Final = "audit.log"
 KEY_FILE: Final = "audit.key"
@@ -89,7 +89,7 @@ class Audit:
         self._now = now
         self._part_bytes = part_bytes
         self._reserve = state_folder / RESERVE_FILE
-        self._key = key or _own_key(state_folder)
+        self._key = key or own_key(state_folder / KEY_FILE)
         self._key_id = hashlib.sha256(b"evertick audit key " + self._key).hexdigest()[:16]
         self._head = None if head is None else head(self._key_id)
 
@@ -137,7 +137,7 @@ class Audit:
                         link = self._append(fd, link, "evertick", CONTINUED, f"line {link.number}", "", "", None)
                     return Head(*self._append(fd, link, by, action, target, origin, outcome, detail))
                 os.rename(self.path, self.path.with_name(f"audit.{_first_number(fd):012}.log"))
-                _sync(self.path.parent)
+                sync_folder(self.path.parent)
 
     def page(self, before: int | None = None, limit: int = 100) -> tuple[list[Mapping[str, Any]], int | None]:
         """Lines, newest first, from behind `before`; and where the next page begins, None when this was the last."""
@@ -285,17 +285,6 @@ def seal(line: Mapping[str, Any], key: bytes) -> str:
     return hmac.new(key, text, "sha256").hexdigest()
 
 
-def _own_key(state_folder: Path) -> bytes:
-    """The key of this folder, made when it is first needed."""
-    path = state_folder / KEY_FILE
-    with locked(path):
-        known = read_private(path)
-        if known is None or len(known) < 32:
-            known = secrets.token_bytes(32)
-            write_private(path, known)
-    return known
-
-
 def _beginning(line: Mapping[str, Any]) -> _Link:
     """What the first line that is there must follow: nothing, or what it says was moved away."""
     number, previous = line.get("number"), line.get("previous")
@@ -309,14 +298,6 @@ def _open(path: Path) -> int | None:
         return os.open(path, os.O_RDONLY | _FLAGS)
     except FileNotFoundError:
         return None
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _is_at(fd: int, path: Path) -> bool:

@@ -116,9 +116,7 @@ def read_run_id(text: str) -> RunKey:
                 return key
         except (ValueError, OverflowError):
             pass
-    raise InvalidArgument(
-        f"invalid run id '{text}'.", hint="Write it as 'evertick history' shows it: job@2026-03-02T09:00:00Z."
-    )
+    raise InvalidArgument(f"invalid run id '{text}'.", hint="Write the job and the time: job@2026-03-02T09:00:00Z.")
 
 
 def find_run(store: Store, key: RunKey) -> LedgerRow | None:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from evertick.errors import Conflict, InvalidArgument, NotFound, SettingsError
 from evertick.model.instant import Instant, from_text, to_text
 from evertick.operations.context import now_by_the_clock
-from evertick.operations.private_file import locked, read_private, write_private
+from evertick.private_file import locked, read_private, write_private
 
 FILE: Final = "tokens.json"
 FIRST_FILE: Final = "token"

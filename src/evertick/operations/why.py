@@ -30,11 +30,12 @@ from evertick.model.loss import LOSS_WORDS
 from evertick.model.policy import Missed
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import ScheduleSpec, specs_from_text
+from evertick.operations import next_steps
 from evertick.operations.context import Context
 from evertick.operations.jobs import specs_of, watermark_of, zone_of
 from evertick.operations.ledger_rows import loss_of, moment, node_of, run_summary
 from evertick.operations.protocol import Moment
-from evertick.operations.results.requests import Why
+from evertick.operations.results.requests import NextStep, Why
 from evertick.operations.rules import NO_RULING, Ruling, missed_words, origin_of, ruling_on
 from evertick.operations.submission import find_record, find_run, lines_at, read_run_id
 from evertick.operations.time_text import clock_text, is_due, local_text, moment_text, read_moment, time_text
@@ -66,6 +67,7 @@ class Explanation:
     outcome: str
     """A state of a run, or `due`, `excluded`, `undecided`, `missing`, `unknown`, `no occurrence`."""
     sentences: tuple[str, ...] = ()
+    next_steps: tuple[NextStep, ...] = ()
     reason: SkipReason | None = None
     row: LedgerRow | None = None
     other: LedgerRow | None = None
@@ -119,6 +121,7 @@ def result_of(found: Explanation) -> Why:
         reason=found.reason,
         verdict=found.verdict,
         sentences=found.sentences,
+        next_steps=found.next_steps,
         run=None if found.row is None else run_summary(found.row),
         other_run=None if found.other is None else run_summary(found.other),
         policy=found.ruling.rule or None,
@@ -194,7 +197,8 @@ def _decided(store: Store, answer: Explanation, row: LedgerRow, jobs: Mapping[st
     sentences = [_decision(answer, row, row.decided_at, _trigger_words(row)), *parent_sentences(store, row)]
     if row.state is not WAITING:
         sentences += waited_sentences(row, answer.zone, answer.at)
-    sentences += [*_course(answer, row, now), *_loss(row), *_awaited_node(store, answer, row, now)]
+    awaited, steps = _awaited_node(store, answer, row, now)
+    sentences += [*_course(answer, row, now), *_loss(row), *awaited]
     if row.trigger is Trigger.CATCHUP and job is not None:
         answer = replace(answer, ruling=Ruling(missed_words(job), origin_of(job, "missed")))
         sentences += _ruling_words(answer.ruling, job, is_wanted=False)
@@ -203,21 +207,19 @@ def _decided(store: Store, answer: Explanation, row: LedgerRow, jobs: Mapping[st
         sentences += [one.text for one in waiting.blockers]
         answer = replace(answer, other=waiting.other, ruling=waiting.ruling)
     elif row.state is PLANNED:
-        sentences.append(_still_planned(store, row, job, now))
+        still, look = _still_planned(store, row, job, now)
+        sentences.append(still)
+        steps += look
     elif row.state is RETRYING or (row.finished_at is not None and row.state is not SUCCEEDED):
         if job is not None and row.attempt > job.policy.retry.max_retries > 0:
-            answer = replace(
-                answer,
-                ruling=Ruling(
-                    f"maxRetries: {job.policy.retry.max_retries}",
-                    origin_of(job, "retry.max_retries"),
-                    f"to retry it: evertick retry {row.key.run_id}",
-                ),
-            )
-        elif row.finished_at is not None:
-            answer = replace(answer, ruling=Ruling(advice=f"to retry it: evertick retry {row.key.run_id}"))
+            origin = origin_of(job, "retry.max_retries")
+            answer = replace(answer, ruling=Ruling(f"maxRetries: {job.policy.retry.max_retries}", origin))
+        if row.finished_at is not None:
+            steps.append(next_steps.retry(row))
     told = [one for one in _ruling_words(answer.ruling, job, is_wanted=False) if one not in sentences]
-    return replace(answer, sentences=(*sentences, *told))
+    if row.started_at is not None and row.finished_at is not None:
+        steps.insert(0, next_steps.read_log(row))
+    return replace(answer, sentences=(*sentences, *told), next_steps=tuple(steps))
 
 
 def _skipped(store: Store, answer: Explanation, row: LedgerRow, job: Job | None) -> Explanation:
@@ -233,26 +235,16 @@ def _skipped(store: Store, answer: Explanation, row: LedgerRow, job: Job | None)
         sentences.append(f"one of {row.occurrences:,} occurrences skipped together, from {first} to {last}")
     ruling = ruling_on(row.reason, job, was_missed=bool(facts.missed_by)) if job is not None else NO_RULING
     sentences += _ruling_words(ruling, job, is_wanted=True)
+    steps = [next_steps.name_folder(answer.job_id)] if job is None else []
     if row.reason is SkipReason.PAUSED:
-        sentences.append(f"to catch up on the next resume: evertick resume {answer.job_id} --catchup all")
-    # What somebody asked for is no occurrence of the schedule, so a backfill would not find it.
-    again = (
-        f"evertick retry {row.key.run_id}"
-        if row.key.origin
-        else backfill_command(answer.job_id, answer.at, answer.at + 1, answer.zone)
-    )
-    sentences.append(f"to run it now: {again}")
-    return replace(answer, other=other, ruling=ruling, sentences=tuple(sentences))
+        steps.append(next_steps.resume_all(answer.job_id))
+    is_requested = bool(row.key.origin)
+    run_it = next_steps.run_again(row) if is_requested else _run_occurrence(answer)
+    return replace(answer, other=other, ruling=ruling, sentences=tuple(sentences), next_steps=(*steps, run_it))
 
 
-def backfill_command(job_id: str, start: Instant, end: Instant, zone: str) -> str:
-    """The command that runs the occurrences of a window; its end is the next whole second."""
-    until = -(-end // SECOND) * SECOND
-    local = [moment_text(at, zone).replace(" ", "T") for at in (start, until)]
-    # A local time that comes twice in a night would be read as the first.
-    is_clear = [read_moment(text, zone) for text in local] == [start, until]
-    first, last = local if is_clear else (to_text(at) for at in (start, until))
-    return f"evertick backfill {job_id} --from {first} --to {last}"
+def _run_occurrence(answer: Explanation) -> NextStep:
+    return next_steps.run_occurrence(answer.job_id, answer.at, answer.zone)
 
 
 def _skip_words(answer: Explanation, row: LedgerRow, facts: Facts, other: LedgerRow | None) -> str:
@@ -318,8 +310,6 @@ def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
         replaced_by = read_facts(row.facts).other if row.state is CANCELLED else ""
         words = f"replaced by the run of {_clock_of(answer, replaced_by)}" if replaced_by else row.detail
         sentences.append(whose + words)
-    if row.finished_at is not None:
-        sentences.append(f"output: evertick logs {row.key.run_id}")
     return sentences
 
 
@@ -329,41 +319,41 @@ def _loss(row: LedgerRow) -> list[str]:
     return [] if loss is None else [f"lost ({loss}): {LOSS_WORDS[loss]}"]
 
 
-def _awaited_node(store: Store, answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
-    """Whether a run is in the hands of a node that gives no sign of life, and until when the others leave it there."""
+def _awaited_node(store: Store, answer: Explanation, row: LedgerRow, now: Instant) -> tuple[list[str], list[NextStep]]:
+    """Whether a run is on a node that does not respond, and until when the other nodes leave it there."""
     node = row.executor.partition("@")[2]
     if row.state not in (LAUNCHING, RUNNING) or not node:
-        return []
+        return [], []
     leases = store.lease((), "", 0, now)
     held = runs_held(leases).get(node)
     if held is None or node in nodes_alive(leases):
-        return []
+        return [], []
     until = time_text(held.until, answer.zone, answer.at)
     if held.is_stopped:
         told = f"node {node} was stopped; unless it is back by {until}, its machine stops the run"
     else:
         told = f"node {node} does not respond; unless it is back by {until}, its machine stops the run"
-    return [told, f"if the node does not come back: evertick nodes forget {node}"]
+    return [told], [next_steps.forget_node(node)]
 
 
-def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) -> str:
+def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) -> tuple[str, list[NextStep]]:
     due = row.key.scheduled_for
     if due > now:
-        return f"due in {duration_text(due - now)}"
+        return f"due in {duration_text(due - now)}", []
     if now - due < _OVERDUE_US:
-        return "due now"
+        return "due now", []
     late = f"it was due {duration_text(now - due)} ago"
     snapshot = store.load([bucket_of(row.key.job_id)])
     worked_until = snapshot.floors.get(bucket_of(row.key.job_id), 0)
     if now - worked_until > _AWAY_US:
-        return f"{late}; no scheduler has planned this job since {to_text(worked_until)}"
+        return f"{late}; no scheduler has planned this job since {to_text(worked_until)}", []
     record = next((one for one in snapshot.jobs if one.job_id == row.key.job_id), None)
     if record is not None and record.held:
-        return f"{late}; its job is not being planned: evertick status {row.key.job_id}"
+        return f"{late}; no node plans this job", [next_steps.show_job(row.key.job_id)]
     rows = [one for one in snapshot.open_runs if one.key.job_id == row.key.job_id]
     if is_stuck(row, rows, record, snapshot.floors, job, now):
-        return f"{late}; it is stuck and waits for nothing; the scheduler retries it within minutes"
-    return f"{late}; the scheduler is running and starts it next"
+        return f"{late}; it is stuck and waits for nothing; the scheduler retries it within minutes", []
+    return f"{late}; the scheduler is running and starts it next", []
 
 
 def _run_words(answer: Explanation, row: LedgerRow | None, run_id: str) -> str:
@@ -389,7 +379,7 @@ def _extent(answer: Explanation, row: LedgerRow) -> str:
 
 def _ruling_words(ruling: Ruling, job: Job | None, *, is_wanted: bool) -> list[str]:
     if job is None and is_wanted:
-        return ["rule: unknown, because the job file was not found; name its folder with --folder"]
+        return ["rule: unknown, because the job file was not found"]
     rule = [f"rule: {ruling.rule}, from {ruling.origin}"] if ruling.rule else []
     return [*rule, ruling.advice] if ruling.advice else rule
 
@@ -407,17 +397,17 @@ def _future(
         return replace(answer, outcome="excluded", reason=SkipReason.CALENDAR, sentences=(f"it will not run: {words}",))
     if not is_due(schedules, answer.at):
         return _no_occurrence(answer, schedules)
-    sentences = [f"it runs in {duration_text(answer.at - now)}, if a scheduler is running then"]
+    sentence = f"it runs in {duration_text(answer.at - now)}, if a scheduler is running then"
+    steps: tuple[NextStep, ...] = ()
     if record is not None and record.paused_at is not None:
         note = f" ({record.pause_note})" if record.pause_note else ""
         since = moment_text(record.paused_at, answer.zone)
-        sentences = [
-            f"it is due in {duration_text(answer.at - now)}, but the job has been paused since {since}{note}",
-            f"to let it run: evertick resume {answer.job_id}",
-        ]
+        due = duration_text(answer.at - now)
+        sentence = f"it is due in {due}, but the job has been paused since {since}{note}"
+        steps = (next_steps.resume(answer.job_id),)
     elif job is not None and not job.enabled:
-        sentences = [f"it is due then, but the job is disabled ({origin_of(job, 'enabled')})"]
-    return replace(answer, outcome="due", sentences=tuple(sentences))
+        sentence = f"it is due then, but the job is disabled ({origin_of(job, 'enabled')})"
+    return replace(answer, outcome="due", sentences=(sentence,), next_steps=steps)
 
 
 def _excluded_words(answer: Explanation, excluded: Exclusion) -> str:
@@ -438,8 +428,7 @@ def _past(
             return _no_occurrence(answer, schedules)
         since = f" before {moment_text(min(line.since for line in lines), answer.zone)}" if lines else ""
         told = f"the ledger has no entries for this job{since}: the job did not exist yet, or its history was deleted"
-        run_it = f"to run it now: {backfill_command(answer.job_id, answer.at, answer.at + 1, answer.zone)}"
-        return replace(answer, outcome="unknown", sentences=(told, run_it))
+        return replace(answer, outcome="unknown", sentences=(told,), next_steps=(_run_occurrence(answer),))
     newest = max(in_force, key=lambda line: line.since)
     then = compile_occurrences(specs_from_text(newest.specs)) if newest.specs else ()
     if not is_due(then, answer.at):
@@ -451,10 +440,12 @@ def _past(
             told = f"the job has been paused since {since}; on resume, its catch-up rule decides"
         else:
             told = f"no scheduler has planned beyond {through}; the next one to start applies the job's catch-up rule"
-        look = f"preview: evertick catchup --dry-run {answer.job_id}"
-        return replace(answer, outcome="undecided", sentences=(told, look))
+        look = next_steps.preview_catchup(answer.job_id)
+        return replace(answer, outcome="undecided", sentences=(told,), next_steps=(look,))
     told = "it was due, but the ledger has no entry for it and is complete up to a later time"
-    return replace(answer, outcome="missing", sentences=(told, "Next: copy the ledger, then run evertick verify"))
+    return replace(
+        answer, outcome="missing", sentences=(told,), next_steps=(next_steps.verify(), _run_occurrence(answer))
+    )
 
 
 def _no_occurrence(answer: Explanation, schedules: tuple[Schedule, ...]) -> Explanation:

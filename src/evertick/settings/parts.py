@@ -136,7 +136,7 @@ class KeeperSettings:
         count(1 << 20, 1 << 50, none=True), None, "Memory limit of each process (address space), in bytes."
     )
     files: int | None = _a(count(16, 1_000_000, none=True), None, "Open-file limit of each process.")
-    no_new_privileges: bool = _a(FLAG, False, "Forbid processes of jobs to gain privileges, for example by sudo.")
+    no_new_privileges: bool = _a(FLAG, False, "Do not let processes of jobs gain privileges, for example with sudo.")
     idle_us: int = MINUTE
     """An idle keeper without a scheduler exits after this long."""
     remember_us: int = 10 * MINUTE
@@ -285,14 +285,14 @@ class ApiPart:
     proxies: tuple[str, ...] = _a(
         LINES, (), "Addresses or networks of trusted proxies (`X-Forwarded-For`, `X-Forwarded-Proto`)."
     )
-    url: str = _a(TEXT, "", "URL under which other nodes reach this one, to read logs.", "its own address")
+    url: str = _a(TEXT, "", "URL at which other nodes reach this one, to read logs.", "its own address")
     allowed_hosts: tuple[str, ...] = _a(LINES, (), "Host names that the server accepts, in addition to the local ones.")
     require_audit: bool = _a(FLAG, True, "Reject actions that cannot be written to the audit log.")
     audit_key: Value = _a(
         SECRET, "", "Key of the audit log's hash chain, at least 32 characters.", "`audit.key` in the state folder"
     )
     allow_definitions: bool = _a(
-        FLAG, False, "Let editors write job files by the API. They can then run any program on this machine."
+        FLAG, False, "Let editors write job files over the API. They can then run any program on this machine."
     )
     session_us: int = _a(duration(), 12 * HOUR, "How long a browser session lasts.")
     hooks: tuple[tuple[str, Value], ...] = _a(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evertick.errors import StoreUnavailable
+from evertick.private_file import sync_folder
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -32,15 +33,6 @@ def read_all(fd: int, start: int, end: int) -> bytes:
         pieces.append(piece)
         start += len(piece)
     return b"".join(pieces)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable: a rename is on disk only after this."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def write_beside(path: Path, content: bytes) -> Path:

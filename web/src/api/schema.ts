@@ -14,7 +14,7 @@ export interface AbsentLog {
   /** Whether a part of the log can be read. */
   is_partial: boolean;
   reason: string;
-  /** All of it as one sentence. */
+  /** The whole message as one sentence. */
   text: string;
 }
 
@@ -31,7 +31,7 @@ export interface Attempt {
   finished_at: string | null;
   exit_code: number | null;
   detail: string;
-  /** Why it was lost; null where it was not. */
+  /** Why it was lost; null if it was not lost. */
   loss: LossReason | null;
   executor: string;
   definition: string | null;
@@ -188,11 +188,11 @@ export interface Badge {
 export interface Blocker {
   /** null: the scheduler has not noted it. */
   kind: WaitKind | null;
-  /** All of it in words. */
+  /** The whole message as text. */
   text: string;
   /** The queue or the executor, or how the job is held. */
   name?: string | null;
-  /** The places that the queue has. */
+  /** How many places the queue has. */
   limit?: number | null;
   /** The job that has to succeed first. */
   job?: string | null;
@@ -294,7 +294,7 @@ export interface ClockNote {
   text: string;
 }
 
-/** Why a member that is there takes no new attempts. */
+/** Why a connected member accepts no new attempts. */
 export type Closed = "cordoned" | "leaving" | "lease-too-long";
 
 export interface CronFire {
@@ -397,7 +397,7 @@ export interface DefinitionProblem {
   field: string | null;
   reason: string;
   hint: string | null;
-  /** All of it as one sentence. */
+  /** The whole message as one sentence. */
   text: string;
 }
 
@@ -435,7 +435,7 @@ export interface ExecutorLane {
   queue: number;
 }
 
-/** An executor of the scheduler, or one that only runs in the ledger name. */
+/** An executor of the scheduler, or one that only occurs in runs of the ledger. */
 export interface ExecutorState {
   executor: string;
   is_known: boolean;
@@ -461,7 +461,7 @@ export interface Executors {
 
 export interface Finding {
   kind: "lost" | "duplicate" | "miscounted" | "stray" | "stuck" | "wrong-count";
-  /** Empty for a wrong count, which is of all jobs. */
+  /** Empty for a wrong count, which covers all jobs. */
   job: string;
   text: string;
 }
@@ -627,7 +627,7 @@ export interface JobPage {
   problems: DefinitionProblem[];
 }
 
-/** How a job is shown. */
+/** The status of a job. */
 export type JobStatus = "idle" | "running" | "paused" | "error" | "disabled" | "finished";
 
 export interface JobUpcoming {
@@ -809,7 +809,7 @@ export interface MinuteLoad {
   count: number;
 }
 
-/** Which missed occurrences are kept. */
+/** Which missed occurrences run. */
 export type Missed = "none" | "first" | "latest" | "all";
 
 export interface NewToken {
@@ -822,6 +822,17 @@ export interface NewToken {
   /** Shown only once. */
   token: string;
 }
+
+/** What can be done next about an occurrence. */
+export interface NextStep {
+  kind: NextStepKind;
+  /** What it is for, such as `to run it now`. */
+  text: string;
+  /** For a terminal. */
+  command: string;
+}
+
+export type NextStepKind = "run-occurrence" | "retry" | "resume" | "read-log" | "preview-catchup" | "show-job" | "forget-node" | "verify" | "name-folder";
 
 export interface NodeRun {
   run: string;
@@ -842,7 +853,7 @@ export interface NodeState {
   awaited_until: string | null;
   /** Whether it was stopped cleanly and announced that it returns. */
   is_expected_back: boolean;
-  /** Runs on its own machine, by the ledger. */
+  /** Runs on its own machine, according to the ledger. */
   active: number;
   /** The first of these runs. */
   runs: NodeRun[];
@@ -916,7 +927,7 @@ export interface Plan {
   has_more: boolean;
 }
 
-/** An error, after RFC 9457; further members carry its fields. */
+/** An error as defined by RFC 9457; further members have its fields. */
 export interface Problem {
   type: string;
   title: string;
@@ -1148,9 +1159,9 @@ export interface RunSummary {
   lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
-  /** Why the newest attempt was lost; null where it was not. */
+  /** Why the newest attempt was lost; null if it was not lost. */
   loss: LossReason | null;
-  /** The policy that kept or skipped a missed occurrence; null where it was not missed. */
+  /** The policy that kept or skipped a missed occurrence; null if it was not missed. */
   missed_by: Missed | null;
   /** The run that was in its way, or that replaced it. */
   other_run: string | null;
@@ -1348,7 +1359,7 @@ export interface Verification {
   miscounted: number;
   strays: number;
   stuck: number;
-  /** Counts by hour that differ from the entries of the ledger. */
+  /** Hourly counts that differ from the entries of the ledger. */
   wrong_counts: number;
   findings: Finding[];
 }
@@ -1358,12 +1369,12 @@ export interface Wait {
   since: string;
   /** The queue or the executor, or how the job was held. */
   name: string;
-  /** The runs that held the slots. */
+  /** The runs that held the places. */
   runs: string[];
   /** The jobs that had not succeeded yet. */
   jobs: string[];
   detail: string;
-  /** Slots of the queue. */
+  /** Places in the queue. */
   limit: number | null;
 }
 
@@ -1387,6 +1398,7 @@ export interface Why {
   reason: SkipReason | null;
   verdict: string;
   sentences: string[];
+  next_steps: NextStep[];
   run: RunSummary | null;
   /** The run that was in the way, or that replaced this one. */
   other_run: RunSummary | null;

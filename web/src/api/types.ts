@@ -41,6 +41,7 @@ export type {
   LossReason,
   Mark,
   NewToken,
+  NextStepKind,
   Overview,
   Percentiles,
   RunPoint,

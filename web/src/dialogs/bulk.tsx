@@ -20,8 +20,8 @@ const TITLES: Record<BulkAction, string> = {
   pause: "Pause jobs",
   resume: "Resume jobs",
   backfill: "Backfill",
-  retry: "Retry what failed",
-  cancel: "Cancel what waits",
+  retry: "Retry failed runs",
+  cancel: "Cancel waiting runs",
 };
 
 const OBSTACLES: Record<BulkObstacle, string> = {
@@ -118,7 +118,7 @@ function words({ action, chosen, runs }: Bulk): string {
 /** What the action applies to comes first. */
 function Items({ preview }: { preview: Bulk }) {
   const items = [...preview.items].sort((one, other) => Number(!!one.obstacle) - Number(!!other.obstacle));
-  if (!items.length) return <p class="quiet">Nothing in this selection needs it.</p>;
+  if (!items.length) return <p class="quiet">Nothing in this selection needs this action.</p>;
   return (
     <>
       <p class="strong">

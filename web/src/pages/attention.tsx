@@ -38,7 +38,7 @@ export function NeedsAttention() {
       <section class="attention is-well" aria-label="Needs attention">
         <Glyph look={STATES.succeeded} size={12} />
         <span>
-          <strong>All is well.</strong> No job of {number(data.jobs)} is failing, stuck or skipped, and the scheduler is running.
+          <strong>All is well.</strong> The scheduler is running, and no job is failing, stuck or repeatedly skipped ({counted(data.jobs, "job")}).
         </span>
       </section>
     );
@@ -158,7 +158,7 @@ function what(item: AttentionItem): string {
 function waitsFor({ wait }: AttentionItem): string {
   switch (wait?.kind) {
     case "queue":
-      return ` for a slot of the queue ${wait.name}${wait.limit ? ` (${number(wait.limit)})` : ""}`;
+      return ` for a place in the queue ${wait.name}${wait.limit ? ` (${number(wait.limit)})` : ""}`;
     case "overlap":
       return " for another run of the job";
     case "after":
@@ -171,7 +171,7 @@ function waitsFor({ wait }: AttentionItem): string {
 }
 
 const LINKS: Partial<Record<AttentionAction, (item: AttentionItem) => [string, string]>> = {
-  "show-run": (item) => [runPath(item.other_run ?? item.run ?? ""), item.other_run ? "Show the run in its way" : "Show run"],
+  "show-run": (item) => [runPath(item.other_run ?? item.run ?? ""), item.other_run ? "Show the blocking run" : "Show run"],
   "show-job": (item) => [item.job ? `${jobPath(item.job)}?tab=rules` : "/jobs", "Show errors"],
   "show-executors": () => ["/executors", "Show executors"],
   "show-skipped": (item) => [`/runs?state=skipped${item.since ? `&from=${item.since}` : ""}`, "Show skipped runs"],

@@ -13,7 +13,7 @@ const DEEDS: Record<string, string> = {
   "DELETE /jobs/{job}/backfill/{request}": "Cancelled a backfill",
   "POST /runs/{run}/cancel": "Cancelled a run",
   "POST /runs/{run}/retry": "Retried a run",
-  "POST /bulk": "Acted on many at once",
+  "POST /bulk": "Ran a bulk action",
   "POST /hooks/{job}": "Called a webhook",
   "POST /tokens": "Created a token",
   "DELETE /tokens/{token}": "Revoked a token",

@@ -1,11 +1,12 @@
-/** The ledger of one job: every occurrence, what became of it, and why. */
+/** The ledger of one job: every occurrence, its outcome, and why. */
 
 import { useState } from "preact/hooks";
+import { askedAction } from "../actions";
 import { path, send, withQuery } from "../api/client";
 import { usePages } from "../api/pages";
-import type { Backfill, JobDetail, Run, SkipReason, Why } from "../api/types";
+import type { Backfill, JobDetail, NextStepKind, RequestStatus, Run, SkipReason, Why } from "../api/types";
 import { useApi } from "../api/use";
-import { runPath, setQuery } from "../state/route";
+import { go, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";
 import { Button, Card, Choice, Empty, Loading, Problem } from "../ui/parts";
 import { More, RunTable } from "../ui/runs";
@@ -107,14 +108,11 @@ function WhyCard({ job, at }: { job: JobDetail; at: string }) {
   );
 }
 
-/** Outcomes after which the occurrence itself can still be run. */
-const RUNNABLE = ["skipped", "missing", "failed", "timed_out", "lost", "cancelled"];
-
 const CHANGES: Partial<Record<SkipReason, string>> = {
   overlap: "Queue instead of skipping",
   superseded: "Queue instead of skipping",
-  missed: "Run what was missed",
-  paused: "Run what was missed",
+  missed: "Run missed occurrences",
+  paused: "Run missed occurrences",
   "already-succeeded": "Run even after a success",
   disabled: "Enable the job",
 };
@@ -125,17 +123,42 @@ function WhyActions({ job, why }: { job: JobDetail; why: Why }) {
     attempt(async () => {
       const at = Date.parse(why.scheduled_for);
       const asked = await send<Backfill>(path`/jobs/${job.job}/backfill`, { from: why.scheduled_for, to: new Date(at + 1000).toISOString(), only_missing: false });
-      return asked.chosen ? "The occurrence is queued." : "This time is no occurrence of the schedule.";
+      return asked.chosen ? "The occurrence is queued." : "The schedule has no occurrence at this time.";
     });
-  const canRun = may("operator") && job.is_defined && RUNNABLE.includes(why.outcome);
-  if (!canRun && !why.lines.length) return null;
+  const retry = () =>
+    attempt(async () => {
+      const asked = await send<RequestStatus>(`${path`/runs/${why.run?.run ?? ""}/retry`}?wait=5`, { from_failed: false });
+      if (asked.run) go(runPath(asked.run));
+      return asked.is_scheduler_running ? "Started a new run." : "No scheduler is running. The retry is queued and runs when one starts.";
+    });
+  const has = (kind: NextStepKind) => why.next_steps.some((step) => step.kind === kind);
+  const canAct = may("operator") && job.is_defined;
+  const canRun = canAct && has("run-occurrence");
+  const canRetry = canAct && has("retry");
+  const canResume = canAct && has("resume") && job.paused_at !== null;
   return (
     <>
+      {has("verify") && <p>An administrator must copy the ledger and then verify it.</p>}
       <p class="row wrap">
         {canRun && (
           <Button isSmall kind="main" onClick={run}>
             Run this occurrence
           </Button>
+        )}
+        {canRetry && (
+          <Button isSmall kind="main" onClick={retry}>
+            Retry this run
+          </Button>
+        )}
+        {canResume && (
+          <Button isSmall onClick={() => (askedAction.value = { action: "resume", job: job.job })}>
+            Resume the job
+          </Button>
+        )}
+        {has("forget-node") && (
+          <a class="button is-small" href="/executors">
+            Show the nodes
+          </a>
         )}
         {why.lines.length > 0 && (
           <Button isSmall onClick={() => setShown(!isShown)}>

@@ -63,7 +63,7 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
         href="/overview"
         value={lateness.p99 === null ? "–" : span(lateness.p99 * 1000)}
         note={lateness.p50 === null ? "" : `p50 ${span(lateness.p50 * 1000)}`}
-        tip="Scheduled runs only. Runs that were caught up or waited for a slot are not counted."
+        tip="Scheduled runs only. Runs that were caught up or had to wait are not counted."
       />
       <Tile
         name="Next"

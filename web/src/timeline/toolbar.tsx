@@ -64,7 +64,7 @@ export function Toolbar({ engine, view, children }: Props) {
       </div>
       <span class="grow" />
       {may("operator") && engine && (
-        <Button isSmall tip="Drag over a period of some jobs, then retry what failed, backfill it, or cancel what waits. Also Shift and drag; key A: all that is shown" onClick={() => (engine.isChoosing.value = !engine.isChoosing.value)}>
+        <Button isSmall tip="Drag over some jobs and a period, then retry failed runs, backfill, or cancel waiting runs. Also: Shift and drag. Key A selects everything shown" onClick={() => (engine.isChoosing.value = !engine.isChoosing.value)}>
           {engine.isChoosing.value ? "Drag over a period…" : "Act on a period"}
         </Button>
       )}

@@ -91,7 +91,7 @@ def backup(target: Target, output: str) -> None:
 @ledger_options
 @output_option
 def recount(target: Target, output: str) -> None:
-    """Rebuild the counts by hour from the ledger's entries.
+    """Rebuild the hourly counts from the ledger's entries.
 
     The overview and the calendar read these counts. They are written together with the entries, so this is needed only
     if `evertick verify` reports wrong counts, for example after entries were edited by hand. On MariaDB and MySQL stop
@@ -118,10 +118,10 @@ def recount(target: Target, output: str) -> None:
 @ledger_options
 @output_option
 def restore(source: Path | None, target: Target, output: str) -> None:
-    """Replace a SQLite ledger by a backup, while no scheduler is running.
+    """Replace a SQLite ledger with a backup, while no scheduler is running.
 
-    The backup is checked first. The former ledger is kept beside the new one. Afterwards the catch-up rule of each job
-    decides about everything that was due since the backup.
+    The backup is checked first. The previous ledger is kept beside the new one. Afterwards the catch-up rule of each
+    job decides about everything that was due since the backup.
 
     \b
     Examples:
@@ -138,7 +138,7 @@ def restore(source: Path | None, target: Target, output: str) -> None:
         name="backup",
     )
     if done.aside is not None:
-        note(f"The former ledger is {done.aside}.")
+        note(f"The previous ledger is {done.aside}.")
     note("Next: evertick verify, then start the scheduler.")
 
 

@@ -1,4 +1,4 @@
-"""`evertick diff`: what a change of the job files would do."""
+"""`evertick diff`: what a change to the job files would do."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def diff(
     exit_code: bool,
     output: str,
 ) -> None:
-    """Show what a change of the job files would do.
+    """Show what a change to the job files would do.
 
     The job files are compared with those of a git revision (default: the last commit) or of another folder. The result
     lists the occurrences of the coming days that are added, removed or moved, and the rules that differ. The exit

@@ -174,7 +174,7 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
     "--lease",
     default=60.0,
     type=click.FloatRange(min=5),
-    help="How many seconds runs continue without contact to the fleet.",
+    help="How many seconds runs continue without contact with the fleet.",
     show_default=True,
 )
 @click.option("--host", default="", help="Address to listen on; default: the one that routes to the fleet.")
@@ -388,7 +388,7 @@ def remove(url: str, member: str, force: bool, certs: Path | None, output: str) 
 @certs_option
 @output_option
 def forget(url: str, member: str, certs: Path | None, output: str) -> None:
-    """Delete a member that is away from the list, and free its name.
+    """Remove an absent member from the list and free its name.
 
     Use it for a machine that will not come back. Its certificate stays valid; revoke it with 'evertick fleet certs
     revoke'. If the machine does come back before another one uses its name, it is a member again.

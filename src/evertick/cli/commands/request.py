@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import note, output_option, show, show_lines, show_text
 from evertick.cli.target import Target, target_options
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def wait_options(command: Command) -> Command:
+    """Give a command --wait and --timeout."""
+    timeout = click.option(
+        "--timeout",
+        type=click.FloatRange(0),
+        metavar="SECONDS",
+        help="With --wait: stop waiting after this time (exit code 124); the run continues.",
+    )
+    wait = click.option("--wait", is_flag=True, help="Wait for the run to end; exit with 0 if it succeeds, else 1.")
+    return wait(timeout(command))
+
+
+def check_wait(wait: bool, timeout: float | None) -> None:
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout needs --wait.")
+
 
 @click.command()
 @click.argument("job", shell_complete=complete_jobs)
 @click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; repeatable.")
-@click.option("--wait", is_flag=True, help="Wait for the run to end; exit with 0 if it succeeds, else 1.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
-    help="With --wait: stop waiting after this time (exit code 124); the run continues.",
-)
+@wait_options
 @target_options
 @output_option
 @click.pass_context
@@ -43,8 +59,7 @@ def trigger(
     """
     from evertick.cli.requests import ask_for_run, params_of
 
-    if timeout is not None and not wait:
-        raise click.UsageError("--timeout needs --wait.")
+    check_wait(wait, timeout)
     given = params_of(params)
     with target.operations() as operations:
         code = ask_for_run(
@@ -59,13 +74,7 @@ def trigger(
 
 @click.command()
 @click.argument("run_id", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
-@click.option("--wait", is_flag=True, help="Wait for the run to end; exit with 0 if it succeeds, else 1.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
-    help="With --wait: stop waiting after this time (exit code 124); the run continues.",
-)
+@wait_options
 @click.option("--from-failed", is_flag=True, help="Keep the steps that succeeded, with their outputs; run the others.")
 @target_options
 @output_option
@@ -86,8 +95,7 @@ def retry(
     """
     from evertick.cli.requests import ask_for_run
 
-    if timeout is not None and not wait:
-        raise click.UsageError("--timeout needs --wait.")
+    check_wait(wait, timeout)
     with target.operations() as operations:
         code = ask_for_run(
             operations,

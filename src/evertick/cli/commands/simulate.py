@@ -47,7 +47,7 @@ BARS = " ▁▂▃▄▅▆▇█"
     default="1m",
     show_default=True,
     metavar="DURATION",
-    help="Duration of runs of a job without measured runs.",
+    help="Duration of the runs of a job that has no past runs.",
 )
 @click.option("--all", "all_jobs", is_flag=True, help="Show every job, not only the first ones.")
 @ledger_options

@@ -26,7 +26,7 @@ def verify(ctx: click.Context, target: Target, output: str) -> None:
     """Check that no occurrence is lost, duplicated or stuck.
 
     The command recomputes every occurrence from the schedules that were in force and looks it up in the ledger. An
-    entry is stuck when it is overdue and waits for nothing. It also compares the counts by hour, from which the
+    entry is stuck when it is overdue and waits for nothing. It also compares the hourly counts, from which the
     overview and the calendar are drawn, with the entries. The exit code is 0 when the ledger is consistent, 1 when it
     is not and 5 when it cannot be read.
 
@@ -78,6 +78,6 @@ def _counts(report: Verification) -> list[Row]:
         ("gaps with a wrong count", report.miscounted),
         ("not in any schedule", report.strays),
         ("stuck", report.stuck),
-        ("wrong counts by hour", report.wrong_counts),
+        ("wrong hourly counts", report.wrong_counts),
     ]
     return [{"what": what, "count": f"{count:,}"} for what, count in counts]

@@ -44,5 +44,5 @@ def _tell(answer: Why) -> None:
     day, _, clock = in_utc.partition(" ")
     utc = "" if shown == in_utc else f" ({clock if shown.startswith(day) else in_utc} UTC)"
     show_text(f"{answer.job}  {shown} {zone}{utc}   {answer.verdict}", bold=True)
-    for sentence in answer.sentences:
-        show_text(f"  {sentence}")
+    for line in (*answer.sentences, *answer.next_steps):
+        show_text(f"  {line}")

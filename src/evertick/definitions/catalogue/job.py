@@ -74,7 +74,7 @@ CALENDAR: Final[Fields] = {
     "only": Field(WORDS, "Calendars of the settings; an occurrence on any other day does not run."),
     "shift": Field(
         choice(Shift),
-        "Run it at the same time of the next or previous day that is not excluded.",
+        "Run it at the same time on the next or previous day that is not excluded.",
         "it is skipped",
         "next",
     ),
@@ -169,7 +169,7 @@ _RETRY: Final = Field(
 )
 _AFTER: Final = Field(
     one_of(WORDS, ref("after")),
-    "Jobs that must succeed, or end as `on` says, first; in the job or in the schedule block.",
+    "Jobs that must end first: in success, or as `on` says. In the job or in the schedule block.",
     "none",
     "data-fetch",
 )
@@ -202,7 +202,7 @@ PIPELINE: Final[Fields] = {
     "job": Field(ANYTHING, "In a `pipeline.yaml`: one question instead of `map` and `reduce`."),
     "parameters": Field(ANYTHING, "In a `pipeline.yaml`: names and values for its prompts."),
     "workingDirectory": Field(ANYTHING, "In a `pipeline.yaml`: the folder of the invoker."),
-    "invoker": Field(ANYTHING, "In a `pipeline.yaml`: who answers.", "a dry run"),
+    "invoker": Field(ANYTHING, "In a `pipeline.yaml`: the program that answers.", "a dry run"),
     "failWhen": Field(one_of(whole(0, 1_000_000), TEXT), "In a `pipeline.yaml`: how many items may fail.", "none"),
     "resultFile": Field(TEXT, "In a `pipeline.yaml`: the path of the result file.", "`.results/<start>.json`"),
 }
@@ -219,7 +219,7 @@ JOB: Final[Fields] = {
     ),
     "timezone": Field(TEXT, "IANA name of the time zone of its schedules.", "the setting", "Europe/Berlin"),
     "calendar": Field(
-        ref("calendar"), "On which days its schedule runs, by the calendars of the settings.", "every day"
+        ref("calendar"), "The days on which its schedule runs; the settings define the calendars.", "every day"
     ),
     "enabled": _ENABLED,
     **WORK,

@@ -83,7 +83,7 @@ def forget(settings: FleetSettings, name: str) -> None:
 
     async def ask(view: _View) -> None:
         if name in {member.name for member in view.members()}:
-            raise Conflict(f"{name} is connected. Next: evertick fleet remove {name}")
+            raise Conflict(f"{name} is connected. Next: remove it instead.")
         if not await view.forget(name, ANSWER_SECONDS):
             raise _unknown_member(name, [member.name for member in view.known()])
 
@@ -131,7 +131,7 @@ class _View:
         found = {member.name: member for member in self.members()}
         if name not in found:
             if name in {member.name for member in self.known()}:
-                raise Conflict(f"{name} is not connected. Next, if it will not return: evertick fleet forget {name}")
+                raise Conflict(f"{name} is not connected. Next: forget it, if it will not return.")
             raise _unknown_member(name, list(found))
         return found[name]
 

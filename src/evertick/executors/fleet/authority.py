@@ -39,10 +39,11 @@ from evertick.executors.fleet.certs import (
     write_folder,
 )
 from evertick.executors.fleet.identity import Role, uri_of
-from evertick.executors.fleet.registry import RECORD_FILE, write_private
+from evertick.executors.fleet.registry import RECORD_FILE
 from evertick.executors.fleet.settings import CA_FILE, Certificates
 from evertick.model.instant import DAY, HOUR, Instant
 from evertick.model.member import is_member_name
+from evertick.private_file import write_private
 
 LIFETIME_US = 365 * DAY
 AUTHORITY_LIFETIME_US = 10 * 365 * DAY

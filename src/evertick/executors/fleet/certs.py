@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from evertick.executors.fleet.identity import AUTHORITY
-from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.settings import CA_FILE, CERT_FILE, KEY_FILE, NEXT_KEY_FILE, Certificates
 from evertick.model.instant import DAY, HOUR, SECOND, Instant
+from evertick.private_file import write_private
 
 ADDRESS_FILE = "fleet.json"
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from evertick.errors import Conflict
 from evertick.executors.fleet.identity import Peer, Role
 from evertick.executors.fleet.settings import HUB_FOLDER
+from evertick.private_file import write_private
 
 log = logging.getLogger("evertick.fleet")
 
@@ -109,18 +110,3 @@ def member_id(folder: Path) -> str:
     if not path.exists():
         write_private(path, secrets.token_hex(16).encode())
     return path.read_text().strip()
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a private file atomically."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(fd, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise

@@ -16,9 +16,9 @@ from cryptography import x509
 
 from evertick.errors import Conflict
 from evertick.executors.fleet.certs import hub_address_of
-from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.settings import CA_FILE, Certificates
 from evertick.model.instant import HOUR, SECOND
+from evertick.private_file import write_private
 
 LOOK_SECONDS = 60.0
 LOOK_LEAST_SECONDS = 1.0

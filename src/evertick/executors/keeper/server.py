@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
                 self._handle(protocol.decode(row))
             if len(self._buffer) > protocol.MESSAGE_MAX:
                 raise ValueError(f"a line is longer than {protocol.MESSAGE_MAX:,} bytes")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
             sys.stderr.write(f"connection.closed reason={type(error).__name__}\n")
             assert self._transport is not None
             self._transport.abort()

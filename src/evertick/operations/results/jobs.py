@@ -34,7 +34,7 @@ class DefinitionProblem(Result):
     reason: str
     hint: str | None
     text: str
-    """All of it as one sentence."""
+    """The whole message as one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

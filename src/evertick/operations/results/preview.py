@@ -1,4 +1,4 @@
-"""Results about a future that has not been decided: what a change of the job files would do, and a simulated week."""
+"""Results about a future that has not been decided: what a change to the job files would do, and a simulated week."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from evertick.model.ids import origin_of
 from evertick.model.instant import from_datetime
@@ -112,6 +113,32 @@ class Catchup(Result):
     fates: tuple[CatchupDecision, ...]
 
 
+class NextStepKind(StrEnum):
+    RUN_OCCURRENCE = "run-occurrence"
+    RETRY = "retry"
+    RESUME = "resume"
+    READ_LOG = "read-log"
+    PREVIEW_CATCHUP = "preview-catchup"
+    SHOW_JOB = "show-job"
+    FORGET_NODE = "forget-node"
+    VERIFY = "verify"
+    NAME_FOLDER = "name-folder"
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep(Result):
+    """What can be done next about an occurrence."""
+
+    kind: NextStepKind
+    text: str
+    """What it is for, such as `to run it now`."""
+    command: str
+    """For a terminal."""
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.command}"
+
+
 @dataclass(frozen=True, slots=True)
 class Why(Result):
     """Why an occurrence ran, was skipped, or waits."""
@@ -125,6 +152,7 @@ class Why(Result):
     reason: SkipReason | None
     verdict: str
     sentences: tuple[str, ...]
+    next_steps: tuple[NextStep, ...]
     run: RunSummary | None
     other_run: RunSummary | None
     """The run that was in the way, or that replaced this one."""
@@ -144,4 +172,4 @@ class Why(Result):
         """What `evertick why` prints."""
         at = moment_text(from_datetime(self.scheduled_for), self.timezone)
         head = f"{self.job}  {at} {self.timezone}   {self.verdict}"
-        return "\n".join([head, *(f"  {sentence}" for sentence in self.sentences)])
+        return "\n".join([head, *(f"  {line}" for line in (*self.sentences, *self.next_steps))])

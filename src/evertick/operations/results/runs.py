@@ -29,12 +29,12 @@ class Wait(Result):
     name: str
     """The queue or the executor, or how the job was held."""
     runs: tuple[str, ...]
-    """The runs that held the slots."""
+    """The runs that held the places."""
     jobs: tuple[str, ...]
     """The jobs that had not succeeded yet."""
     detail: str
     limit: int | None
-    """Slots of the queue."""
+    """Places in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class RunSummary(Result):
     exit_code: int | None
     detail: str
     loss: LossReason | None
-    """Why the newest attempt was lost; null where it was not."""
+    """Why the newest attempt was lost; null if it was not lost."""
     missed_by: Missed | None
-    """The policy that kept or skipped a missed occurrence; null where it was not missed."""
+    """The policy that kept or skipped a missed occurrence; null if it was not missed."""
     other_run: str | None
     """The run that was in its way, or that replaced it."""
     executor: str
@@ -141,7 +141,7 @@ class Attempt(Result):
     exit_code: int | None
     detail: str
     loss: LossReason | None
-    """Why it was lost; null where it was not."""
+    """Why it was lost; null if it was not lost."""
     executor: str
     definition: str | None
     steps: tuple[AttemptStep, ...]
@@ -177,7 +177,7 @@ class AbsentLog(Result):
     """Whether a part of the log can be read."""
     reason: str
     text: str
-    """All of it as one sentence."""
+    """The whole message as one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +199,11 @@ class Blocker(Result):
     kind: WaitKind | None
     """null: the scheduler has not noted it."""
     text: str
-    """All of it in words."""
+    """The whole message as text."""
     name: str | None = None
     """The queue or the executor, or how the job is held."""
     limit: int | None = None
-    """The places that the queue has."""
+    """How many places the queue has."""
     job: str | None = None
     """The job that has to succeed first."""
     runs: tuple[str, ...] = ()

@@ -71,7 +71,7 @@ class KeeperState(Result):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorState(Result):
-    """An executor of the scheduler, or one that only runs in the ledger name."""
+    """An executor of the scheduler, or one that only occurs in runs of the ledger."""
 
     executor: str
     is_known: bool
@@ -136,7 +136,7 @@ class NodeState(Result):
     is_expected_back: bool
     """Whether it was stopped cleanly and announced that it returns."""
     active: int
-    """Runs on its own machine, by the ledger."""
+    """Runs on its own machine, according to the ledger."""
     runs: tuple[NodeRun, ...]
     """The first of these runs."""
     lag_seconds: float | None
@@ -173,7 +173,7 @@ class Status(Result):
 class Finding(Result):
     kind: Literal["lost", "duplicate", "miscounted", "stray", "stuck", "wrong-count"]
     job: str
-    """Empty for a wrong count, which is of all jobs."""
+    """Empty for a wrong count, which covers all jobs."""
     text: str
 
 
@@ -192,5 +192,5 @@ class Verification(Result):
     strays: int
     stuck: int
     wrong_counts: int
-    """Counts by hour that differ from the entries of the ledger."""
+    """Hourly counts that differ from the entries of the ledger."""
     findings: tuple[Finding, ...]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evertick.errors import StoreUnavailable
-from evertick.stores.disk import FILE_MODE, read_all, sync_folder, write_all
+from evertick.private_file import sync_folder
+from evertick.stores.disk import FILE_MODE, read_all, write_all
 from evertick.stores.files.codec import Write, decode_write, encode_write, seal, unseal
 
 

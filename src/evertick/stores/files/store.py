@@ -18,6 +18,7 @@ from evertick.errors import SchedulerLockError, StoreUnavailable
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import SKIPPED, TERMINAL
 from evertick.model.run import Change, LedgerRow, RunKey
+from evertick.private_file import sync_folder
 from evertick.store import (
     Batch,
     Capabilities,
@@ -35,7 +36,6 @@ from evertick.stores.disk import (
     FOLDER_MODE,
     read_if_there,
     set_aside,
-    sync_folder,
     write_atomically,
 )
 from evertick.stores.files.codec import Compaction, Leasing, Recording, Write, seen_at

@@ -82,7 +82,7 @@ def copy(url: str, target_url: str, now: Instant, report: Callable[[int, int], o
 
 
 def recount(url: str) -> str:
-    """Rebuild the counts by hour from the entries; answers what was done."""
+    """Rebuild the hourly counts from the entries; answers what was done."""
     store = _open(url, must_exist=True)
     try:
         migrations.refuse_newer(store.schema(), store.place)

@@ -1,4 +1,4 @@
-"""The counts by hour in a database: added in the transaction that ends the entries, read, compared and rebuilt."""
+"""The hourly counts in a database: added in the transaction that ends the entries, read, compared and rebuilt."""
 
 from __future__ import annotations
 

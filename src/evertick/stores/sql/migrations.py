@@ -71,7 +71,7 @@ class SchemaEditor:
             self.operations.create_index(name, table, columns, sqlite_where=condition, postgresql_where=condition)
 
     def recount(self) -> None:
-        """Rebuild the counts by hour from the entries."""
+        """Rebuild the hourly counts from the entries."""
         hour_counts.recount(self._connection)
 
     def _look(self) -> sa.Inspector:
@@ -105,7 +105,7 @@ def create_ledger(editor: SchemaEditor) -> None:
         editor.add_column(RUNS.name, ended_as_column())
         columns = ["ended_as", "scheduled_for", "job_id", "origin"]
         editor.add_index(BY_END, RUNS.name, columns, where="ended_as IS NOT NULL")
-    # A ledger that is older than the counts by hour has entries that were not counted.
+    # A ledger that is older than the hourly counts has entries that were not counted.
     editor.recount()
 
 

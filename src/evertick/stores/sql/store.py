@@ -147,7 +147,7 @@ class SqlStore(ABC):
         return self._write(remove)
 
     def recount(self) -> int:
-        """Rebuild the counts by hour from the lines, where they disagree; answers how many were wrong."""
+        """Rebuild the hourly counts from the lines, where they disagree; answers how many were wrong."""
 
         def rebuild(connection: sa.Connection) -> int:
             self._lock_counts(connection)
@@ -210,7 +210,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _lock_counts(self, connection: sa.Connection) -> None:
-        """Keep other nodes from adding to the counts by hour until the transaction ends."""
+        """Keep other nodes from adding to the hourly counts until the transaction ends."""
 
     @abstractmethod
     def _now(self, connection: sa.Connection, now: Instant) -> Instant:

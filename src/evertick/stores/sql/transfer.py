@@ -27,7 +27,7 @@ _COMPANIONS: Final = ("", "-wal", "-shm")
 class Restored(NamedTuple):
     backup: Path
     aside: Path | None
-    """Where the former ledger is; None if there was none."""
+    """Where the previous ledger is; None if there was none."""
 
 
 def restore(path: Path, backup: Path | None, now: Instant) -> Restored:
@@ -37,7 +37,7 @@ def restore(path: Path, backup: Path | None, now: Instant) -> Restored:
     """
     chosen = backup or _newest(path)
     _require_sound(chosen)
-    # The copy is complete and on disk before the former ledger is touched.
+    # The copy is complete and on disk before the previous ledger is touched.
     draft = path.with_name(f"{path.name}.restoring")
     shutil.copyfile(chosen, draft)
     os.chmod(draft, 0o600)

@@ -40,7 +40,17 @@ def write_private(path: Path, content: bytes) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
+
+
+def own_key(path: Path) -> bytes:
+    """The 32 secret bytes that this file holds, made when they are first needed."""
+    with locked(path):
+        known = read_private(path)
+        if known is None or len(known) < 32:
+            known = secrets.token_bytes(32)
+            write_private(path, known)
+    return known
 
 
 @contextmanager
@@ -55,7 +65,8 @@ def locked(path: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: a rename is on disk only after this."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -1,0 +1,58 @@
+"""Sends drawn inputs to a target, one after another, and names the one that does harm.
+
+`make test` sends some hundreds to each target, `make fuzz` 100,000. An input is drawn from its number, so that a
+failure can be repeated: the note of the error has the number, and the input itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+INPUTS = int(os.environ.get("EVERTICK_FUZZ_INPUTS", "0"))
+"""For each target; 0: the few of the suite."""
+RESULTS = os.environ.get("EVERTICK_FUZZ_RESULTS", "")
+"""A file to which each target adds a line of JSON."""
+SEED = os.environ.get("EVERTICK_FUZZ_SEED", "1")
+CPU_SECONDS_MAX = 1.0
+"""For one input. CPU time, because a busy machine is no hang."""
+
+Input = TypeVar("Input")
+
+
+def fuzz(target: str, draw: Callable[[Random], Input], send: Callable[[Input], str], few: int) -> Counter[str]:
+    """How often each end was met, as `send` names it. Whatever else `send` raises is a finding."""
+    ends: Counter[str] = Counter()
+    slowest = 0.0
+    began = time.monotonic()
+    count = INPUTS or few
+    for number in range(count):
+        drawn = draw(Random(f"{SEED} {target} {number}"))
+        since = time.process_time()
+        try:
+            ends[send(drawn)] += 1
+            spent = time.process_time() - since
+            assert spent < CPU_SECONDS_MAX, f"{spent:.1f} s of CPU time"
+        except BaseException as error:
+            error.add_note(f"input {number} of {target!r}, seed {SEED!r}: {drawn!r:.4000}")
+            raise
+        slowest = max(slowest, spent)
+    if RESULTS:
+        row = {
+            "target": target,
+            "inputs": count,
+            "ends": dict(sorted(ends.items())),
+            "slowest_ms": round(slowest * 1_000, 1),
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        with Path(RESULTS).open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    # If all inputs ended alike, they would prove little.
+    assert len(ends) > 1, f"all {count} inputs of {target!r} ended as {ends}"
+    return ends

@@ -1,0 +1,63 @@
+"""Results of long runs that the documentation shows: kept beside it, with the command, the machine and the day."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evertick import __version__
+
+FOLDER = Path(__file__).parent.parent / "docs" / "results"
+
+
+class Results(NamedTuple):
+    """What one command found."""
+
+    command: str
+    measured_on: str
+    version: str
+    machine: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+
+
+def write_results(name: str, command: str, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Replace the results of that name by these."""
+    results = Results(command, datetime.now(UTC).date().isoformat(), __version__, _machine(), rows)
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"{name}.json"
+    path.write_text(json.dumps(results._asdict(), indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def read_results(name: str) -> Results | None:
+    """None if that command was never run."""
+    path = FOLDER / f"{name}.json"
+    return Results(**json.loads(path.read_text())) if path.exists() else None
+
+
+def sentence(results: Results) -> str:
+    """Where the figures come from, for the page that shows them."""
+    machine = results.machine
+    return (
+        f"Measured on {results.measured_on} with `{results.command}`, version {results.version}, "
+        f"on {machine['cores']} cores ({machine['cpu']}), {machine['memory_gib']} GiB, {machine['system']}, "
+        f"Python {machine['python']}."
+    )
+
+
+def _machine() -> dict[str, Any]:
+    described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    models = [line.partition(":")[2].strip() for line in described.splitlines() if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": models[0] if models else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / 2**30, 1),
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
+        "python": platform.python_version(),
+    }
