@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -48,25 +43,3 @@ def test_nothing_is_wider_than_the_terminal(folder, arguments):
     assert all(len(line) <= 80 for line in tables)
     assert "\x1b" not in COLOURS.sub("", shown)
     assert "Traceback" not in shown
-
-
-def test_a_live_view_takes_the_screen_and_gives_it_back(folder):
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "evertick", "top", "--every", "0.2", "--folder", str(folder)]
-    env = {**{name: value for name, value in os.environ.items() if name != "CI"}, "TERM": "xterm-256color"}
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True)
-    os.close(theirs)
-    written = b""
-    try:
-        while b"Next" not in written:
-            written += os.read(ours, 65_536)
-        process.send_signal(signal.SIGINT)
-        while chunk := os.read(ours, 65_536):
-            written += chunk
-    except OSError:  # how a terminal says that its other end is closed
-        pass
-    os.close(ours)
-    assert process.wait(60) == 0
-    assert b"\x1b[?1049h" in written
-    assert written.rindex(b"\x1b[?1049l") > written.rindex(b"\x1b[?1049h")
-    assert b"\x1b[?25h" in written, "the cursor is given back"

@@ -114,10 +114,10 @@ def test_a_run_in_the_foreground_has_its_time(scheduler):
 
 
 def test_top_shows_what_runs(scheduler):
-    scheduler.wait_until(lambda: bool(scheduler.data("top")["running"]))
+    scheduler.wait_until(lambda: bool(scheduler.data("top", "--once")["running"]))
     found = scheduler.data("top", "--once")
     assert (found["scheduler"]["alive"], found["jobs"]["total"]) == (True, len(FILES))
-    assert "Running" in scheduler.run("top")
+    assert "RUNNING" in scheduler.run("top", "--once")
 
 
 def test_the_active_run_of_a_job_is_cancelled_by_its_id(scheduler):

@@ -82,7 +82,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "simulate": "Simulate the coming days: load, overlaps, queue waits.",
     "status": "Show the status of a job, of a run, or of the whole scheduler.",
     "token": "Create, list and revoke API tokens.",
-    "top": "Watch running, waiting, upcoming and failed runs.",
+    "top": "Watch all jobs on a terminal, and act on them.",
     "trigger": "Run a job now.",
     "upcoming": "Show the next runs of all jobs.",
     "validate": "Check job files and report every error with its line.",

@@ -18,7 +18,7 @@ from evertick.model.instant import from_datetime
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations
-    from evertick.operations.results.runs import Run
+    from evertick.operations.results.runs import Run, Wait
     from evertick.operations.results.schedule import Fire, Overview
 
 ROWS_MAX = 8
@@ -120,9 +120,11 @@ def _steps() -> Column:
 
 def _waits(run: Run) -> str:
     """The last of the run's waits; without one, the executor's detail."""
-    if not run.waits:
-        return run.detail or "its start"
-    wait = run.waits[-1]
+    return wait_text(run.waits[-1]) if run.waits else run.detail or "its start"
+
+
+def wait_text(wait: Wait) -> str:
+    """What a run waits for, after the words `waits for`."""
     match wait.kind:
         case WaitKind.QUEUE:
             return f"queue {wait.name}: {_some(wait.runs)}" if wait.runs else f"queue {wait.name}"

@@ -31,6 +31,9 @@ from evertick.operations.results.jobs import Percentiles
 from evertick.store import Tally
 
 BAD = (FAILED, TIMED_OUT, LOST)
+_FROM_GOOD_TO_BAD = "succeeded skipped cancelled planned waiting launching running retrying lost timed_out failed"
+BADNESS = {RunState(word): number for number, word in enumerate(_FROM_GOOD_TO_BAD.split())}
+"""Which state a cell of many runs has: that with the highest number."""
 
 _OUTCOMES = {
     SUCCEEDED: "succeeded",

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from evertick.errors import InvalidArgument
 from evertick.model.instant import DAY, Instant, to_datetime
-from evertick.model.lifecycle import ACTIVE, JobStatus, RunState
+from evertick.model.lifecycle import ACTIVE, JobStatus
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.codec import refreshed
 from evertick.operations.context import Context, View, bounded
-from evertick.operations.figures import outcome_counts
+from evertick.operations.figures import BADNESS, outcome_counts
 from evertick.operations.job_queries import statuses_of
 from evertick.operations.jobs import is_held, name_of, zone_of
 from evertick.operations.ledger_rows import gap_of, mark_of, moment
@@ -47,9 +47,6 @@ GROUP_FUTURE_MAX = 10_000
 """Distinct schedules of a group times parts of the future that are counted."""
 KEPT_MAX = 12
 """At most this many timelines are kept with a view: one may have megabytes."""
-
-_FROM_GOOD_TO_BAD = "succeeded skipped cancelled planned waiting launching running retrying lost timed_out failed"
-_BADNESS = {RunState(word): number for number, word in enumerate(_FROM_GOOD_TO_BAD.split())}
 
 
 def timeline(
@@ -321,7 +318,7 @@ def _cell(at: Instant, width_us: int, tallies: Sequence[Tally]) -> TimelineCell:
         **outcome_counts(tallies),
         at=to_datetime(at),
         through=to_datetime(at + width_us),
-        worst=max((one.state for one in tallies), key=_BADNESS.__getitem__),
+        worst=max((one.state for one in tallies), key=BADNESS.__getitem__),
         longest_seconds=_most([one.longest_us for one in tallies]),
         latest_seconds=_most([one.latest_us for one in tallies]),
     )

@@ -1,26 +1,29 @@
-"""`evertick top`: watch running, waiting, upcoming and failed runs."""
+"""`evertick top`: the jobs on a terminal, worst first, with keys to act on them."""
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+import shutil
+import sys
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.output import output_option
-from evertick.cli.overview import ROWS_MAX, lines_of, show_overview, tables_of
-from evertick.cli.tables import is_terminal, rich_table
 from evertick.cli.target import Target, target_options
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
+    from evertick.cli.top.snapshot import Snapshot
     from evertick.operations.protocol import Operations
-    from evertick.operations.results.schedule import Overview
+
+ONCE_LANES = 200
+ONCE_WIDTH = 120
+"""Columns of one frame where the output is no terminal."""
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print once and exit; the default without a terminal.")
+@click.option("--once", is_flag=True, help="Print one frame as text and exit.")
 @click.option(
     "--every",
     type=click.FloatRange(0.2, 3_600),
@@ -32,55 +35,62 @@ if TYPE_CHECKING:
 @target_options
 @output_option
 def top(once: bool, every: float, target: Target, output: str) -> None:
-    """Watch running, waiting, upcoming and failed runs.
+    """Watch all jobs on a terminal, and act on them.
 
-    The screen refreshes until Ctrl-C. Totals are for the last 24 hours.
+    Jobs that need attention come first, each with a strip of its last and next hours; below them are running steps,
+    waiting runs, queues and lanes. Keys run, pause, resume, cancel and retry the chosen job, explain it, and read its
+    log; ? lists them. An action asks before it is sent. If the server does not answer, the page says since when it is
+    stale, and recovers by itself. -o json prints one frame as JSON.
 
     \b
     Examples:
       evertick top
-      evertick top --once -o json
+      evertick top --once
+      evertick top --server https://evertick.example -o json
     """
+    from evertick.cli.tables import is_terminal
+
+    if once or output != "table":
+        _show_once(target, output)
+        return
+    if not is_terminal() or not sys.stdin.isatty():
+        raise click.UsageError("top needs a terminal. Use --once for one frame as text, or -o json for a program.")
+    from evertick.cli.top.app import run_page
+
+    def opener() -> AbstractContextManager[Operations]:
+        # Job files may have changed since the last time.
+        return replace(target, _definitions=[]).operations()
+
+    run_page(opener, every)
+
+
+def _show_once(target: Target, output: str) -> None:
+    from evertick.cli.output import show
+    from evertick.cli.requests import data_with
+    from evertick.cli.tables import is_terminal
+    from evertick.cli.times import now
+    from evertick.cli.top.app import first_question
+    from evertick.cli.top.snapshot import read_snapshot
+
+    width = shutil.get_terminal_size().columns if is_terminal() else ONCE_WIDTH
     with target.operations() as operations:
-        if once or output != "table" or not is_terminal():
-            show_overview(operations, output)
-            return
-        _watch(operations, every)
+        found = read_snapshot(operations, first_question(width, now(), lanes=ONCE_LANES))
+    document = data_with(
+        found.overview,
+        attention=found.attention,
+        timeline=found.timeline,
+        queues=found.queues,
+        executors=found.executors,
+        steps={run: one.steps for run, one in found.steps.items()},
+    )
+    show(output, document, lambda: _print(found, width), rows=found.timeline.lanes, name="job")
 
 
-def _watch(operations: Operations, every: float) -> None:
-    from rich.console import Console
-    from rich.live import Live
+def _print(found: Snapshot, width: int) -> None:
+    from evertick.cli.tables import has_colour
+    from evertick.cli.top.frame import once
+    from evertick.cli.top.styled import ansi, fitted, plain
 
-    from evertick.errors import EvertickError
-
-    console = Console(highlight=False)
-    trouble = ""
-    found = operations.overview()
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        try:
-            while True:
-                live.update(_drawn(found, console.width, console.height, trouble), refresh=True)
-                time.sleep(every)
-                try:
-                    found, trouble = operations.overview(), ""
-                except EvertickError as error:
-                    # Keep the last screen, with the error above it.
-                    trouble = str(error)
-        except KeyboardInterrupt:
-            return
-
-
-def _drawn(found: Overview, width: int, height: int, trouble: str) -> Group:
-    from rich.console import Group
-    from rich.text import Text
-
-    head, *lines = lines_of(found)
-    parts: list[Any] = [Text(head, style="bold"), *(Text(line, style="dim") for line in lines)]
-    if trouble:
-        parts.append(Text(trouble, style="bold red"))
-    tables = tables_of(found, ROWS_MAX)
-    room = max((height - len(parts) - 1) // max(len(tables), 1) - 4, 1)
-    for table in tables_of(found, room):
-        parts += [Text(""), Text(table.title, style="bold"), rich_table(table, width)]
-    return Group(*parts)
+    for line in once(found, width):
+        shown = fitted(line, width)
+        click.echo(ansi(shown, has_colour=True) if has_colour() else plain(shown))
