@@ -54,7 +54,7 @@ def top(once: bool, every: float, target: Target, output: str) -> None:
         _show_once(target, output)
         return
     if not is_terminal() or not sys.stdin.isatty():
-        raise click.UsageError("top needs a terminal. Use --once for one frame as text, or -o json for a program.")
+        raise click.UsageError("The page needs a terminal. Use --once for one frame as text, or -o json for a program.")
     from evertick.cli.top.app import run_page
 
     def opener() -> AbstractContextManager[Operations]:
