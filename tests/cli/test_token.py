@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -18,6 +19,7 @@ def test_a_token_is_shown_once_listed_and_revoked(folder):
     assert (known.name, known.role) == ("grafana", Role.VIEWER)
     listed = run("token", "list", "--folder", folder)
     assert "grafana" in listed.stdout
+    assert re.search(r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d +", listed.stdout)
     assert made["token"] not in run("token", "list", "--folder", folder, "-o", "json").stdout
     assert run("token", "revoke", "grafana", "--folder", folder).stdout == "Revoked grafana.\n"
     assert tokens.check(made["token"]) is None

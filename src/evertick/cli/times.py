@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from evertick.errors import InvalidArgument
-from evertick.model.instant import SECOND, Instant, from_datetime, to_datetime
+from evertick.model.instant import SECOND, Instant, from_datetime, from_text, to_datetime
 
 
 class MomentType(click.ParamType[Instant]):
@@ -54,6 +54,11 @@ def local_text(instant: Instant, zone: str, *, seconds: bool = True) -> str:
 def whole_second_text(moment: datetime, zone: str) -> str:
     """The same without a fraction: for times at which something happened, not for due times."""
     return local_text(from_datetime(moment.replace(microsecond=0)), zone)
+
+
+def utc_text(text: str) -> str:
+    """The same in UTC, for a time in RFC 3339."""
+    return whole_second_text(to_datetime(from_text(text)), "UTC")
 
 
 def offset_text(instant: Instant, zone: str) -> str:

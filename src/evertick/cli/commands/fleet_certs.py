@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evertick.cli import times
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
 
@@ -109,7 +110,7 @@ def list_(folder: Path | None, output: str) -> None:
         Column("Name", "name", "bold"),
         Column("Role", "role"),
         Column("State", "state"),
-        Column("Expires", "expires_at"),
+        Column("Expires (UTC)", lambda row: times.utc_text(row["expires_at"])),
         Column("Serial", "serial", "dim", optional=True),
     )
     show(output, rows, Table(columns, rows), name="name")

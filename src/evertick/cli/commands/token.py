@@ -80,9 +80,9 @@ def list_(folder: Path, output: str) -> None:
     columns = (
         Column("Name", "name", "bold cyan"),
         Column("Role", "role", "bold"),
-        Column("Created", "created_at"),
+        Column("Created (UTC)", lambda row: times.utc_text(row["created_at"])),
         Column("Created by", "created_by", optional=True),
-        Column("Expires", lambda row: row["expires_at"] or "never"),
+        Column("Expires (UTC)", lambda row: times.utc_text(row["expires_at"]) if row["expires_at"] else "never"),
         Column("Id", "id", "dim", optional=True),
     )
     show(output, rows, Table(columns, rows), name="name")
