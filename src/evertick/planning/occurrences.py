@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from evertick.model.instant import Instant
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
-from evertick.planning.schedules import Schedule, compile_occurrences, next_of, uses_name
+from evertick.planning.schedules import At, Schedule, compile_occurrences, next_of, uses_name
 
 DUE_MAX = 100_000
 """Entries handed out at once: a year of a job that is due every second must not fill the memory."""
@@ -203,8 +203,13 @@ class OccurrenceIndex:
         return next_of(group.engines, start)
 
     def _form(self, key: _Key, schedules: tuple[ScheduleSpec, ...]) -> _Group:
-        engines = compile_occurrences(schedules)
-        next_at = next_of(engines, self._horizon)
+        engines: tuple[Schedule, ...]
+        if len(schedules) == 1 and isinstance(only := schedules[0], AtSpec):
+            # There may be a million of these, each alone: the short way.
+            engines, next_at = (At(only.instant),), only.instant if only.instant > self._horizon else None
+        else:
+            engines = compile_occurrences(schedules)
+            next_at = next_of(engines, self._horizon)
         group = self._groups[key] = _Group(key, engines, next_at, self._formed)
         self._formed += 1
         if next_at is not None:
@@ -241,9 +246,9 @@ def _key_of_all(schedules: tuple[ScheduleSpec, ...]) -> _Key:
 
 def _key_of(spec: ScheduleSpec) -> _Key:
     """The same for the same schedule, whatever the job is called; plain values, which are quick to look up."""
+    if isinstance(spec, AtSpec):
+        return spec.instant
     match spec:
-        case AtSpec(instant):
-            return instant
         case CronSpec(text, timezone, name):
             return (text, timezone, name) if name and uses_name(text) else (text, timezone)
         case EverySpec(period_us):
