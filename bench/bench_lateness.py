@@ -31,7 +31,9 @@ LIMIT_MS = 1_000.0
 def evertick_late(jobs: int, every_seconds: int, ticks: int) -> list[float]:
     """Milliseconds from the due time to the start, of all jobs at each of so many instants."""
     schedule = (EverySpec(every_seconds * SECOND),)
-    node = Node([Job(f"job-{number}", schedules=schedule, work=WORK) for number in range(jobs)])
+    # On a machine that is busy with other things a run may outlast the period; that is late, and no failure.
+    policy = Policy(overlap=Overlap(OverlapKind.PARALLEL, 1_000))
+    node = Node([Job(f"job-{number}", schedules=schedule, work=WORK, policy=policy) for number in range(jobs)])
     try:
         # One more: the first starts the keeper, which happens once.
         node.wait(lambda: len(node.late_us) == jobs and min(map(len, node.late_us.values())) > ticks)

@@ -215,7 +215,8 @@ def test_a_killed_api_harms_no_job_and_comes_back(serve):
         lambda: (pid := serving.ask("/api/v1/status")[1]["status"]["web"]["pid"]) not in (None, before) and pid
     )
     assert after != before
-    assert os.getpriority(os.PRIO_PROCESS, after) == NICENESS, "it serves behind the scheduler"
+    own = os.getpriority(os.PRIO_PROCESS, 0)  # of the tests, which may have been started with nice
+    assert os.getpriority(os.PRIO_PROCESS, after) == min(own + NICENESS, 19), "it serves behind the scheduler"
     # The token is the same, and every second of the outage has its run.
     status, found = serving.ask("/api/v1/ledger/verify")
     assert (status, found["is_sound"]) == (200, True)
