@@ -72,7 +72,7 @@ def test_a_run_that_fails_is_1_and_may_be_retried_for_the_same_time(scheduler):
 def test_waiting_ends_with_124_and_the_run_goes_on_until_it_is_cancelled(scheduler):
     scheduler.run("trigger", "long", "--wait", "--timeout", "0.5", code=124)
     (active,) = scheduler.data("status", "long")["active_runs"]
-    assert scheduler.data("cancel", "long")["answer"]["runs"] == [active["run"]]
+    assert scheduler.data("cancel", "long")["answer"]["cancelled"] == [active["run"]]
 
 
 def test_ctrl_c_ends_the_waiting_with_130_and_not_the_run(scheduler):
@@ -83,7 +83,7 @@ def test_ctrl_c_ends_the_waiting_with_130_and_not_the_run(scheduler):
         waiting.send_signal(signal.SIGINT)
         said = waiting.stderr.read()
         assert (waiting.wait(PATIENCE), "The run continues" in said) == (130, True)
-    assert scheduler.data("cancel", run_id)["answer"]["runs"] == [run_id]
+    assert scheduler.data("cancel", run_id)["answer"]["cancelled"] == [run_id]
     assert scheduler.data("why", run_id)["outcome"] == "cancelled"
 
 
@@ -124,7 +124,7 @@ def test_the_active_run_of_a_job_is_cancelled_by_its_id(scheduler):
     scheduler.wait_until_said("started", "gate")
     scheduler.wait_until_said("skipped", "gate: overlap")
     active = scheduler.data("status", "gate")["active_runs"]
-    assert scheduler.data("cancel", active[0]["run"])["answer"]["runs"] == [active[0]["run"]]
+    assert scheduler.data("cancel", active[0]["run"])["answer"]["cancelled"] == [active[0]["run"]]
     assert scheduler.data("why", active[0]["run"])["outcome"] == "cancelled"
 
 
@@ -144,10 +144,10 @@ def test_a_pause_holds_the_job_and_a_resume_lets_it_go(scheduler):
     scheduler.wait_until(lambda: scheduler.data("status", "often")["status"] == "paused")
     standing = scheduler.data("status", "often")
     assert (standing["pause_note"], standing["next_at"]) == ("a move", None)
-    assert scheduler.data("resume", "often", "--catchup", "none")["answer"] == {"resumed": True}
+    assert scheduler.data("resume", "often", "--catchup", "none")["answer"]["is_resumed"] is True
     assert scheduler.data("status", "often")["paused_at"] is None
     # What lies in the pause is settled: it has a line, or is on time by its grace.
-    at = to_text(paused // SECOND * SECOND + SECOND)
+    at = to_text(from_text(paused) // SECOND * SECOND + SECOND)
     assert scheduler.data("why", "often", at)["outcome"] not in ("missing", "no occurrence", "unknown")
 
 
@@ -160,7 +160,7 @@ def test_a_backfill_runs_what_is_missing_and_then_nothing_is(scheduler):
     window = ("--from", to_text(end - 3 * HOUR), "--to", to_text(end))
     assert chosen_of(scheduler.data("backfill", "echo", *window, "--dry-run")) == [True] * 3
     asked = scheduler.data("backfill", "echo", *window, "--overlap", "parallel(2)", "--wait")
-    assert (asked["chosen"], asked["answer"]) == (3, {"runs": 3})
+    assert (asked["chosen"], asked["answer"]["planned"]) == (3, 3)
     runs = scheduler.data("history", "echo", "--trigger", "backfill")["items"]
     assert [(run["state"], run["request"]) for run in runs] == [("succeeded", asked["request"])] * 3
     assert chosen_of(scheduler.data("backfill", "echo", *window, "--dry-run")) == [False] * 3

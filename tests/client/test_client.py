@@ -14,6 +14,7 @@ from evertick.model.lifecycle import JobStatus, RunState, Trigger
 from evertick.model.policy import Missed
 from evertick.operations.protocol import Operations, RunQuery
 from evertick.operations.results.bulk import BulkAction
+from evertick.operations.results.requests import RequestAnswer
 from tests.cli.serving import Scheduler
 
 pytestmark = pytest.mark.slow
@@ -167,11 +168,11 @@ def test_commands(served, client):
     assert client.run(again.run or "").resumed_from == served.failed
     sleeper = client.trigger("sleeper", wait_seconds=WAIT).run
     assert sleeper is not None
-    assert (client.cancel(sleeper, wait_seconds=WAIT).answer or {})["runs"] == [sleeper]
-    assert (client.cancel("sleeper", wait_seconds=WAIT).answer or {})["runs"] == []
+    assert client.cancel(sleeper, wait_seconds=WAIT).answer == RequestAnswer(cancelled=(sleeper,))
+    assert client.cancel("sleeper", wait_seconds=WAIT).answer == RequestAnswer(cancelled=())
     assert client.pause("hourly", "a move", wait_seconds=WAIT).is_answered
     assert client.job("hourly").pause_note == "a move"
-    assert client.resume("hourly", Missed.NONE, wait_seconds=WAIT).answer == {"resumed": True}
+    assert client.resume("hourly", Missed.NONE, wait_seconds=WAIT).answer == RequestAnswer(is_resumed=True)
 
 
 def test_a_backfill(client):

@@ -43,6 +43,7 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.loop.state import State
+from evertick.model.answer import Answer
 from evertick.model.bucket import BUCKETS
 from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_text, to_datetime
@@ -241,11 +242,11 @@ class World:
         self.inbox += messages
         self.settle()
 
-    def answer(self, request_id: str) -> dict[str, Any]:
+    def answer(self, request_id: str) -> Answer:
         """What a request was answered with."""
         handled = answer_known(self.state, request_id)
         assert handled is not None, f"{request_id} is not answered"
-        return dict(handled.answer)
+        return handled.answer
 
     def trigger(self, name: str = "a", request_id: str = "r1") -> None:
         self.say(TriggerJob(request_id, name, self.now))

@@ -8,6 +8,7 @@ from evertick.loop import plan
 from evertick.loop.effects import Resync
 from evertick.loop.messages import DefinitionsChanged, DefinitionsDoubtful, PauseJob, ResumeJob, TriggerJob
 from evertick.loop.state import Hold
+from evertick.model.answer import Answer, Refusal
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.policy import Missed
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
@@ -345,10 +346,8 @@ def test_a_job_that_was_gone_long_before_a_file_became_unreadable_is_new_when_it
 def test_whoever_asks_for_a_job_whose_file_may_be_unreadable_is_told_so():
     here = unreadable_at_a_restart()
     here.say(TriggerJob("r", "a", here.now))
-    assert here.answer("r") == {
-        "error": "not-found",
-        "text": "unknown job 'a'; it may be in a job file that has an error",
-    }
+    text = "unknown job 'a'; it may be in a job file that has an error"
+    assert here.answer("r") == Answer(refusal=Refusal.NOT_FOUND, text=text)
 
 
 def test_a_job_with_a_bad_schedule_is_in_error_and_the_others_go_on():

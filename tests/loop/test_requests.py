@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from evertick.loop.messages import (
@@ -13,6 +11,7 @@ from evertick.loop.messages import (
     ResumeJob,
     TriggerJob,
 )
+from evertick.model.answer import SUPERSEDED, Answer, Refusal, read_answer
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.lifecycle import FAILED, Trigger
@@ -33,7 +32,7 @@ def asked(here, request_id, kind=RequestKind.TRIGGER):
 
 def answer_of(here, request_id):
     (found,) = here.store.requests([request_id])
-    return None if found.answer is None else json.loads(found.answer)
+    return None if found.answer is None else read_answer(found.answer)
 
 
 # --- runs on request
@@ -46,7 +45,7 @@ def test_a_run_is_started_with_its_parameters_and_answered_with_its_id():
     here.run_for(10 * SECOND)
     assert here.launches[0][1].params == '{"day": 1}'
     assert here.ledger() == ["08:30 succeeded api"]
-    assert answer_of(here, "r1") == {"run_id": "a@2026-03-02T08:30:00Z~r1"}
+    assert answer_of(here, "r1") == Answer(run_id="a@2026-03-02T08:30:00Z~r1")
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -109,8 +108,8 @@ def test_a_request_about_a_job_that_is_not_there_is_answered_so(message):
     here = world(job())
     here.say(message)
     answer = here.answer("r")
-    assert answer["error"] == "not-found"
-    assert "nobody" in answer["text"]
+    assert answer.refusal is Refusal.NOT_FOUND
+    assert "nobody" in answer.text
 
 
 # --- cancelling
@@ -143,7 +142,7 @@ def test_a_running_run_is_cancelled_when_it_has_really_ended():
     here = world(job())
     here.act("a", Act(lasts_us=None, stop_takes_us=5 * SECOND))
     here.run_until("09:00:10")
-    assert cancel(here, "09:00") == {"runs": ["a@2026-03-02T09:00:00Z"]}
+    assert cancel(here, "09:00") == Answer(cancelled=("a@2026-03-02T09:00:00Z",))
     here.run_until("09:00:14")
     assert here.ledger() == ["09:00 running"]
     here.run_until("09:00:16")
@@ -161,7 +160,7 @@ def test_what_still_runs_of_a_deleted_job_can_be_cancelled(when, is_restarted, a
     here.run_for(away_us)
     if is_restarted:
         here.restart(after=SECOND)
-    assert cancel(here, when) == {"runs": ["a@2026-03-02T09:00:00Z"]}
+    assert cancel(here, when) == Answer(cancelled=("a@2026-03-02T09:00:00Z",))
     here.run_for(10 * SECOND)
     assert here.ledger() == ["09:00 cancelled"]
 
@@ -199,7 +198,7 @@ def test_a_second_cancel_is_harmless():
 def test_cancelling_what_has_ended_says_so():
     here = world(job())
     here.run_until("09:00:10")
-    assert cancel(here, "09:00")["error"] == "conflict"
+    assert cancel(here, "09:00").refusal is Refusal.CONFLICT
     assert here.ledger() == ["09:00 succeeded"]
 
 
@@ -304,7 +303,7 @@ def test_a_resume_of_a_job_that_is_not_paused_says_that_nothing_was_done():
     submit(here.store, resume_request("r", "a", here.now))
     here.say(*map(message_of, here.store.claim(None, 10)))
     here.run_for(SECOND)
-    assert answer_to(here.store, "r") == {"resumed": False}
+    assert answer_to(here.store, "r") == Answer(is_resumed=False)
 
 
 # --- a pause and a resume that arrive in the wrong order
@@ -321,14 +320,14 @@ def test_a_pause_that_reaches_the_ledger_after_a_newer_resume_is_not_carried_out
     here.run_until("08:35")
     here.say(ResumeJob("newer", "a", submitted_at=at("08:34")))
     here.run_for(SECOND)
-    assert answer_of(here, "newer") == {"resumed": was_paused}
+    assert answer_of(here, "newer") == Answer(is_resumed=was_paused)
     if is_other_owner:
         here.restart(after=SECOND)
     asked(here, "older", RequestKind.PAUSE)
     older = PauseJob("older", "a", submitted_at=at("08:33"))
     here.say(older)
     here.say(older)
-    assert answer_of(here, "older") == {"superseded": True}
+    assert answer_of(here, "older") == SUPERSEDED
     here.run_until("09:00:10")
     assert here.ledger() == ["09:00 succeeded"]
 
@@ -341,7 +340,7 @@ def test_a_resume_that_reaches_the_ledger_after_a_newer_pause_is_not_carried_out
     here.restart(after=SECOND)
     asked(here, "older", RequestKind.RESUME)
     here.say(ResumeJob("older", "a", submitted_at=at("08:33")))
-    assert answer_of(here, "older") == {"superseded": True}
+    assert answer_of(here, "older") == SUPERSEDED
     here.run_until("09:00:10")
     assert here.ledger() == []
 
@@ -356,4 +355,4 @@ def test_a_clock_that_was_set_back_while_nobody_ran_does_not_keep_a_job_from_bei
     here.run_for(SECOND)
     asked(here, "pause", RequestKind.PAUSE)
     here.say(PauseJob("pause", "a", submitted_at=here.now))
-    assert "paused_at" in answer_of(here, "pause")
+    assert answer_of(here, "pause").paused_at is not None

@@ -11,6 +11,7 @@ import pytest
 from evertick.definitions.source import Folder
 from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.executors.logs import LogChunk, LogFile
+from evertick.model.answer import Answer, Refusal, answer_text
 from evertick.model.instant import DAY, MINUTE, SECOND, to_datetime
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, PLANNED, SKIPPED, SUCCEEDED, JobStatus, SkipReason, Trigger
@@ -20,6 +21,7 @@ from evertick.operations.codec import to_json
 from evertick.operations.local import LocalOperations
 from evertick.operations.protocol import RunQuery, enums_of
 from evertick.operations.results.jobs import EnvVariable
+from evertick.operations.results.requests import RequestAnswer
 from tests.operations.ledger import TEXT, at, entry, fill, job, key, ran
 
 IDS = map("request-{}".format, count())
@@ -437,13 +439,13 @@ def test_an_answer_is_waited_for_as_long_as_asked(make, operations, store):
     def answer():
         while not (found := store.claim(None, 10)):
             pass
-        store.commit(Batch(by="a1/1", answers={found[0].id: '{"paused": true}'}))
+        store.commit(Batch(by="a1/1", answers={found[0].id: answer_text(Answer(paused_at=at(5)))}))
 
     answering = threading.Thread(target=answer)
     answering.start()
     found = asking.pause("etl", "holidays", request_id="r1", wait_seconds=60)
     answering.join(60)
-    assert (found.is_answered, found.answer) == (True, {"paused": True})
+    assert (found.is_answered, found.answer) == (True, RequestAnswer(paused_at=to_datetime(at(5))))
     assert asking.answer("r1").is_answered
     with pytest.raises(NotFound, match="unknown request 'r2'"):
         asking.answer("r2")
@@ -487,7 +489,7 @@ def test_an_answer_is_looked_for_when_the_scheduler_reports_a_change(operations,
     def answer_meanwhile(seen, timeout):
         waits.append(timeout)
         if len(waits) == 3:
-            store.commit(Batch(by="a1/1", answers={"r1": '{"paused": true}'}))
+            store.commit(Batch(by="a1/1", answers={"r1": answer_text(Answer(paused_at=at(5)))}))
 
     asking.wait_for_change = answer_meanwhile
     found = asking.pause("etl", request_id="r1", wait_seconds=60)
@@ -507,7 +509,9 @@ def test_a_change_ends_a_wait_for_it(operations):
 
 def test_a_refusal_is_raised(operations, store):
     operations.resume("etl", request_id="r1")
-    store.commit(Batch(by="a1/1", answers={"r1": '{"error": "conflict", "text": "it is not paused"}'}))
+    store.commit(
+        Batch(by="a1/1", answers={"r1": answer_text(Answer(refusal=Refusal.CONFLICT, text="it is not paused"))})
+    )
     with pytest.raises(Conflict, match="it is not paused"):
         operations.resume("etl", request_id="r1")
 

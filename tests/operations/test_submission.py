@@ -8,6 +8,7 @@ import pytest
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.loop.messages import TriggerJob
+from evertick.model.answer import Answer, Refusal, answer_text
 from evertick.model.facts import Parent
 from evertick.model.instant import MINUTE
 from evertick.model.ledger import Batch
@@ -31,23 +32,26 @@ PARAMS = "params: {FORMAT: {enum: [csv, json], default: csv}, ROWS: {type: integ
 
 
 def answer(store, answered):
-    store.commit(Batch(by="a1/1#9", answers={"r1": json.dumps(answered)}))
+    store.commit(Batch(by="a1/1#9", answers={"r1": answer_text(answered)}))
 
 
 def test_an_answer_is_there_once_somebody_gave_it(store):
     submit(store, trigger_request("r1", "etl", at(1)))
     assert answer_to(store, "r1") is None
-    answer(store, {"run_id": "etl@x"})
-    assert answer_to(store, "r1") == {"run_id": "etl@x"}
+    answer(store, Answer(run_id="etl@x"))
+    assert answer_to(store, "r1") == Answer(run_id="etl@x")
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
-    [pytest.param("not-found", NotFound, id="no job"), pytest.param("conflict", Conflict, id="ended")],
+    ("refusal", "kind"),
+    [
+        pytest.param(Refusal.NOT_FOUND, NotFound, id="no job"),
+        pytest.param(Refusal.CONFLICT, Conflict, id="ended"),
+    ],
 )
-def test_a_refusal_is_raised_with_its_reason(store, error, kind):
+def test_a_refusal_is_raised_with_its_reason(store, refusal, kind):
     submit(store, trigger_request("r1", "etl", at(1)))
-    answer(store, {"error": error, "text": "so it is"})
+    answer(store, Answer(refusal=refusal, text="so it is"))
     with pytest.raises(kind, match=r"so it is\. Next: "):
         answer_to(store, "r1")
 

@@ -91,8 +91,7 @@ def ask_for_run(
 
 def runs_of(status: RequestStatus) -> list[str]:
     """The ids of the runs that the answer to a cancellation names."""
-    runs = (status.answer or {}).get("runs")
-    return [str(run) for run in runs] if isinstance(runs, list | tuple) else []
+    return list(status.answer.cancelled or ()) if status.answer else []
 
 
 def data_with(result: object, **more: object) -> dict[str, object]:

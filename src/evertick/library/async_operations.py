@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evertick.library.ledger import Ledger
     from evertick.operations.local import LocalOperations
     from evertick.operations.results.jobs import Job
-    from evertick.operations.results.requests import Backfill, Why
+    from evertick.operations.results.requests import Backfill, RequestAnswer, Why
     from evertick.operations.results.runs import Run
     from evertick.operations.results.schedule import Fire
     from evertick.operations.results.system import Verification
@@ -104,8 +104,7 @@ class AsyncOperations(Protocol):
     async def cancel(self, job_or_run: str, timeout: float | None = ANSWER_SECONDS) -> list[str]:
         """Cancel the open runs of a job, or one run; returns their ids when they have ended."""
         answer = await self._request(lambda operations, own: operations.cancel(job_or_run, request_id=own), timeout)
-        named = answer.get("runs")
-        runs = [str(run) for run in named] if isinstance(named, list | tuple) else []
+        runs = list(answer.cancelled or ())
         ledger = self._open_ledger()
         for run in runs:  # the answer may be in the ledger a moment before the end is
             await _until(partial(ledger.ended_run, run), timeout, f"The run {run}")
@@ -193,7 +192,7 @@ class AsyncOperations(Protocol):
 
     async def _request(
         self, command: Callable[[LocalOperations, str], object], timeout: float | None = ANSWER_SECONDS
-    ) -> Mapping[str, object]:
+    ) -> RequestAnswer:
         ledger = self._open_ledger()
         await self._require_scheduler(ledger)
         request, _ = await asyncio.to_thread(ledger.submit, command)

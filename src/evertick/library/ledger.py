@@ -14,7 +14,7 @@ from evertick.model.lifecycle import TERMINAL
 from evertick.model.run import RunKey
 from evertick.operations.context import folder_of
 from evertick.operations.local import LocalOperations
-from evertick.operations.results.requests import BackfillProgress
+from evertick.operations.results.requests import BackfillProgress, RequestAnswer
 from evertick.operations.results.runs import RunDetail
 from evertick.store import Store
 
@@ -56,7 +56,7 @@ class Ledger:
             (found,) = self._store.requests([request_id])
         return RunKey(job_id, found.submitted_at, origin_of(request_id)).run_id
 
-    def answer(self, request_id: str) -> Mapping[str, object] | None:
+    def answer(self, request_id: str) -> RequestAnswer | None:
         """The answer to a request; None until there is one. A refusal is raised."""
         return self.call(lambda operations: operations.answer(request_id)).answer
 

@@ -9,6 +9,7 @@ from evertick.loop.messages import ChainArrived
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import Arrival, JobState, State
 from evertick.loop.turn import Turn
+from evertick.model.answer import SUPERSEDED, TAKEN
 from evertick.model.facts import Facts, Parent, facts_text
 from evertick.model.ids import origin_of, request_id_of
 from evertick.model.instant import Instant
@@ -16,10 +17,6 @@ from evertick.model.job import AfterMode, Job
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import PLANNED, SUCCEEDED, RunState, Trigger
 from evertick.model.run import Entry, RunKey
-
-USED = '{"used": true}'
-SUPERSEDED = '{"superseded": true}'
-IGNORED = '{"ignored": true}'
 
 
 def link(state: State, old: Job | None, new: Job | None) -> None:
@@ -54,11 +51,11 @@ def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
     """
     if answer_known(state, message.request_id) is not None or not state.owns(message.job_id):
         return
-    take(state, message.request_id, message.job_id, {})
+    take(state, message.request_id, message.job_id, TAKEN)
     job = state.jobs.get(message.job_id)
     after = job.job.after if job else None
     if job is None or after is None or message.upstream not in after.jobs or not after.counts(message.state):
-        turn.answer(message.request_id, message.job_id, IGNORED)
+        turn.answer(message.request_id, message.job_id, TAKEN)
         return
     if job.arrivals is None:
         job.arrivals = {}
@@ -101,7 +98,7 @@ def is_held_back(job: JobState, run: OpenRun) -> bool:
 def use(turn: Turn, job: JobState) -> None:
     """A run has used the ends; the next run needs new ones."""
     for arrival in (job.arrivals or {}).values():
-        turn.answer(arrival.request_id, job.job.id, USED)
+        turn.answer(arrival.request_id, job.job.id, TAKEN)
     job.arrivals = None
 
 

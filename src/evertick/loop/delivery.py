@@ -8,6 +8,7 @@ from typing import Final
 
 from evertick.loop import messages as m
 from evertick.loop.state import Handled, State
+from evertick.model.answer import Answer
 
 ANSWERED_MAX: Final = 10_000
 """How many answered requests are remembered. The ledger does not return them again; this is for other callers."""
@@ -74,7 +75,7 @@ def answer_known(state: State, request_id: str) -> Handled | None:
     return state.handled.get(request_id) or state.answered.get(request_id)
 
 
-def take(state: State, request_id: str, job_id: str, answer: dict[str, object]) -> None:
+def take(state: State, request_id: str, job_id: str, answer: Answer) -> None:
     """Remember a request that is being executed, until the ledger has its answer and for a while after."""
     state.handled[request_id] = Handled(job_id, answer)
 

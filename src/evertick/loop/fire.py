@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from evertick.loop.chain import is_held_back, missing, parents_of, use
@@ -344,7 +343,7 @@ def note_cancelled(state: State, turn: Turn, run: OpenRun) -> None:
         keys.discard(run.key)
         if not keys:
             del state.cancelling[request_id]
-            turn.answer(request_id, job_id, json.dumps(state.handled[request_id].answer))
+            turn.answer(request_id, job_id, state.handled[request_id].answer)
 
 
 def drop_waiting_retries(state: State, turn: Turn, job: JobState, lane: Lane) -> None:

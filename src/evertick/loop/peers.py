@@ -9,6 +9,7 @@ from evertick.loop.reports import finished, lose
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
+from evertick.model.answer import TAKEN
 from evertick.model.bucket import bucket_of
 from evertick.model.lifecycle import LAUNCHING
 from evertick.model.loss import LossReason
@@ -27,7 +28,7 @@ def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
         # This node's executor is asked how it ended. If the job moves before it has answered, the next owner needs
         # this.
         return
-    take(state, message.request_id, job_id, {})
+    take(state, message.request_id, job_id, TAKEN)
     if having is not None and message.node in ("", having):
         finished(state, turn, message.report, having)
     elif is_of_fleet and _is_asked(state, message.report.key):
@@ -36,7 +37,7 @@ def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
         # ended, and which of its shards succeeded.
         finished(state, turn, message.report)
     # Otherwise this node's executor has been asked, or has the run now: its report is newer.
-    turn.answer(message.request_id, job_id, "{}")
+    turn.answer(message.request_id, job_id, TAKEN)
 
 
 def _is_asked(state: State, key: RunKey) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.state import Catchup, Hold, JobState, State
 from evertick.loop.turn import Missing, Turn
+from evertick.model.answer import RESUMED
 from evertick.model.facts import facts_text, joined, read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
@@ -13,7 +14,6 @@ from evertick.planning.planner import JobView, Plan, plan, planned_facts
 from evertick.planning.schedules import compile_all, next_of
 
 _NO_LANE = Lane()
-RESUMED = '{"resumed": true}'
 
 
 def plan_ahead(state: State, turn: Turn) -> None:

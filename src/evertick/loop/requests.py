@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from evertick.loop.delivery import answer_known, take
 from evertick.loop.fire import cancel, drop_waiting_retries
 from evertick.loop.jobs import hold, release
@@ -15,10 +13,10 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.loop.ownership import backfill_params
-from evertick.loop.plan import RESUMED
 from evertick.loop.runs import Lane
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
+from evertick.model.answer import RESUMED, SUPERSEDED, Answer, Refusal
 from evertick.model.facts import Facts, facts_text
 from evertick.model.ids import origin_of
 from evertick.model.lifecycle import PLANNED, Trigger
@@ -39,25 +37,16 @@ def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob |
         text = f"unknown job {message.job_id!r}"
         if job is not None and job.retired_at is None:
             text += "; it may be in a job file that has an error"
-        _answer(state, turn, message, error="not-found", text=text)
+        _answer(state, turn, message, Answer(refusal=Refusal.NOT_FOUND, text=text))
         return False
     return True
 
 
 def _answer(
-    state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob, **answer: object
+    state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob, answer: Answer
 ) -> None:
-    _note(state, message, answer)
-    turn.answer(message.request_id, message.job_id, json.dumps(answer))
-
-
-def _note(
-    state: State,
-    message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob,
-    answer: dict[str, object],
-) -> None:
-    """Remember the answer; the ledger stores it with the effects, so that a crash in between repeats the request."""
     take(state, message.request_id, message.job_id, answer)
+    turn.answer(message.request_id, message.job_id, answer)
 
 
 def trigger(state: State, turn: Turn, message: TriggerJob) -> None:
@@ -69,7 +58,7 @@ def trigger(state: State, turn: Turn, message: TriggerJob) -> None:
     entry = Entry(key, PLANNED, message.trigger, turn.now, detail=message.detail, params=message.params, facts=facts)
     if not turn.has_ended(key):
         turn.enter_once(job, entry)
-    _answer(state, turn, message, run_id=key.run_id)
+    _answer(state, turn, message, Answer(run_id=key.run_id))
 
 
 def backfill(state: State, turn: Turn, message: BackfillJob) -> None:
@@ -84,7 +73,7 @@ def backfill(state: State, turn: Turn, message: BackfillJob) -> None:
     for instant in message.instants:
         key = RunKey(message.job_id, instant, origin)
         turn.enter_once(job, Entry(key, PLANNED, Trigger.BACKFILL, turn.now, params=params))
-    _answer(state, turn, message, runs=len(message.instants))
+    _answer(state, turn, message, Answer(planned=len(message.instants)))
 
 
 def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
@@ -99,7 +88,8 @@ def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
         if (run.key == message.key if message.key else run.key.scheduled_for <= turn.now or run.key.origin)
     ]
     if message.key and not chosen:
-        _answer(state, turn, message, error="conflict", text=f"the run {message.key.run_id} has already ended")
+        text = f"the run {message.key.run_id} has already ended"
+        _answer(state, turn, message, Answer(refusal=Refusal.CONFLICT, text=text))
         return
     for run in chosen:
         if job.active_run(run.key) is None:
@@ -108,18 +98,19 @@ def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
             turn.ask_to_stop(run, detail)
     for lane in list((job.lanes or {}).values()):
         drop_waiting_retries(state, turn, job, lane)
-    answer: dict[str, object] = {"runs": [run.key.run_id for run in chosen]}
+    answer = Answer(cancelled=tuple(run.key.run_id for run in chosen))
     going_on = {run.key for run in chosen if job.active_run(run.key) is run}
     if going_on:
-        _note(state, message, answer)
+        # The ledger has the answer when they have ended: a crash before that repeats the request.
+        take(state, message.request_id, message.job_id, answer)
         state.cancelling[message.request_id] = (message.job_id, going_on)
     else:
-        _answer(state, turn, message, **answer)
+        _answer(state, turn, message, answer)
 
 
 def _is_out_of_date(state: State, turn: Turn, job: JobState, message: PauseJob | ResumeJob) -> bool:
     if message.submitted_at and message.submitted_at < job.last_asked_at:
-        _answer(state, turn, message, superseded=True)
+        _answer(state, turn, message, SUPERSEDED)
         return True
     job.last_asked_at = max(job.last_asked_at, message.submitted_at)
     turn.keep_job(job)  # with the answer: the next owner must not execute an older one
@@ -140,7 +131,7 @@ def pause(state: State, turn: Turn, message: PauseJob) -> None:
         hold(state, turn, job, Hold.PAUSED)
         if job.job.id in state.resuming:
             turn.answer(state.resuming.pop(job.job.id), job.job.id, RESUMED)
-    _answer(state, turn, message, paused_at=job.paused_at)
+    _answer(state, turn, message, Answer(paused_at=job.paused_at))
 
 
 def resume(state: State, turn: Turn, message: ResumeJob) -> None:
@@ -150,14 +141,14 @@ def resume(state: State, turn: Turn, message: ResumeJob) -> None:
     if _is_out_of_date(state, turn, job, message):
         return
     if job.paused_at is None:
-        _answer(state, turn, message, resumed=False)  # it is not paused: there is nothing to do
+        _answer(state, turn, message, Answer(is_resumed=False))  # it is not paused: there is nothing to do
         return
     release(state, turn, job, message.keep)
     if job.paused_at is None:
-        _answer(state, turn, message, resumed=True)
+        _answer(state, turn, message, RESUMED)
     else:
         if message.job_id in state.resuming:
-            _answer(state, turn, message, resumed=True)  # another request for the same is pending
+            _answer(state, turn, message, RESUMED)  # another request for the same is pending
             return
-        _note(state, message, {"resumed": True})
+        take(state, message.request_id, message.job_id, RESUMED)
         state.resuming[message.job_id] = message.request_id

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from evertick.loop.ring import Ring
 from evertick.loop.runs import Awaited, EndedRun, Lane, OpenRun, Queue
 from evertick.loop.statistics import Statistics
+from evertick.model.answer import Answer
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import After, Job
@@ -182,7 +183,7 @@ class Handled(NamedTuple):
     """A request that was executed."""
 
     job_id: str
-    answer: dict[str, object]
+    answer: Answer
 
 
 STRIKES: Final = 2

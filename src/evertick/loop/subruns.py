@@ -15,6 +15,7 @@ from evertick.loop.messages import CancelRun, SubRunsSeen, SubRunUnwanted, SubRu
 from evertick.loop.runs import Awaited, OpenRun
 from evertick.loop.state import Hold, State
 from evertick.loop.turn import Turn
+from evertick.model.answer import read_answer
 from evertick.model.facts import Parent
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import FAILED, PLANNED, TERMINAL, RunState, Trigger
@@ -132,8 +133,8 @@ def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
                 _tell(state, turn, awaited, _end_of(row.state, row.detail or reason, row.steps))
             elif not awaited.wanted.waits:
                 _tell(state, turn, awaited, SubRunEnd(PLANNED))
-        elif answer and "error" in (said := json.loads(answer)):
-            _tell(state, turn, awaited, SubRunEnd(FAILED, str(said.get("text") or said["error"])))
+        elif answer and (said := read_answer(answer)).refusal is not None:
+            _tell(state, turn, awaited, SubRunEnd(FAILED, said.text or said.refusal))
         elif answer is not None:
             continue
         elif _may_ask(state, awaited.wanted):

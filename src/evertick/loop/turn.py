@@ -10,6 +10,7 @@ from evertick.loop.batch_builder import BatchBuilder, alone, by, commit_again, r
 from evertick.loop.effects import Effect, Launch, Log, Stop
 from evertick.loop.runs import EndedRun, OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
+from evertick.model.answer import Answer, answer_text
 from evertick.model.definition import definition_text
 from evertick.model.facts import NO_FACTS, facts_text, read_facts
 from evertick.model.ids import request_id_of
@@ -148,8 +149,8 @@ class Turn:
         """Record how far planning has come, even if there is nothing else to write."""
         self._draft.wants_floor = True
 
-    def answer(self, request_id: str, job_id: str, answer: str) -> None:
-        self._draft.answers[request_id] = answer
+    def answer(self, request_id: str, job_id: str, answer: Answer) -> None:
+        self._draft.answers[request_id] = answer_text(answer)
         self._draft.request_jobs[request_id] = job_id
 
     # --- what becomes of runs

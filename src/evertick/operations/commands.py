@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
+from evertick.model.answer import Answer
 from evertick.model.ids import digest
 from evertick.model.instant import DAY, from_datetime, to_datetime
 from evertick.model.ledger import Request, RequestKind
@@ -19,6 +20,7 @@ from evertick.model.lifecycle import TERMINAL, RunState, Trigger
 from evertick.model.policy import Missed
 from evertick.operations.backfill import cancel_requests, find_backfill, plan_backfill, progress_of, read_overlap
 from evertick.operations.context import Context, bounded
+from evertick.operations.ledger_rows import moment
 from evertick.operations.protocol import Moment
 from evertick.operations.requests import (
     backfill_request,
@@ -33,9 +35,10 @@ from evertick.operations.results.requests import (
     BackfillCandidate,
     BackfillProgress,
     CancelledBackfill,
+    RequestAnswer,
     RequestStatus,
 )
-from evertick.operations.submission import answer_to, params_text, read_answer, submit
+from evertick.operations.submission import answer_in, answer_to, params_text, submit
 from evertick.operations.time_text import local_text, read_moment
 from evertick.planning.schedules import compile_all
 from evertick.store import RunFilter
@@ -246,7 +249,7 @@ def cancel_backfill(
     found, request_id = find_backfill(context.store, job_id, request), _id(request_id)
     requests = cancel_requests(context.store, found, request_id, context.now(), by=by or context.by)
     # Where nothing is left to cancel, or the rest has ended meanwhile, there is no request and nothing to wait for.
-    status = RequestStatus(request_id, job_id, True, {}, None, context.is_scheduler_running())
+    status = RequestStatus(request_id, job_id, True, RequestAnswer(), None, context.is_scheduler_running())
     if requests:
         *others, last = requests
         submit(context.store, *others)
@@ -291,7 +294,7 @@ def _submit(context: Context, request: Request, wait_seconds: float, *, is_new: 
 
 def _status(context: Context, request: Request, wait_seconds: float) -> RequestStatus:
     """The status of a request as it was read; waits for its answer if there is none and a scheduler runs."""
-    answer: Mapping[str, object] | None = read_answer(request)
+    answer = answer_in(request)
     is_running = answer is not None or context.is_scheduler_running()
     if answer is None and wait_seconds > 0 and is_running and _waiters.acquire(blocking=False):
         try:
@@ -299,18 +302,23 @@ def _status(context: Context, request: Request, wait_seconds: float) -> RequestS
         finally:
             _waiters.release()
         context.forget()
-    run = None if answer is None else answer.get("run_id")
     return RequestStatus(
         request=request.id,
         job=request.job_id,
         is_answered=answer is not None,
-        answer=answer,
-        run=None if run is None else str(run),
+        answer=None if answer is None else _result(answer),
+        run=None if answer is None else answer.run_id,
         is_scheduler_running=is_running,
     )
 
 
-def _wait(context: Context, request_id: str, wait_seconds: float) -> Mapping[str, object] | None:
+def _result(answer: Answer) -> RequestAnswer:
+    return RequestAnswer(
+        answer.cancelled, answer.planned, moment(answer.paused_at), answer.is_resumed, answer.is_superseded
+    )
+
+
+def _wait(context: Context, request_id: str, wait_seconds: float) -> Answer | None:
     """Wait for the scheduler's answer: look when it reports a change, and otherwise less and less often."""
     deadline, pause = time.monotonic() + wait_seconds, LOOK_SECONDS
     while True:

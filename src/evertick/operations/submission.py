@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from importlib.metadata import version
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
+from evertick.model.answer import Answer, Refusal, answer_text, read_answer
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -43,7 +44,7 @@ def messages_of(store: Ledger, requests: Sequence[Request]) -> list[RequestMessa
             log.warning("request.not_understood id=%s kind=%s reason=%r", request.id, request.kind, error)
             reader = f"the scheduler, Evertick {version('evertick')},"
             text = f"{reader} cannot read this request; a newer version may have sent it"
-            answers[request.id] = json.dumps({"error": "not-understood", "text": text})
+            answers[request.id] = answer_text(Answer(refusal=Refusal.NOT_UNDERSTOOD, text=text))
     if answers:
         store.commit(Batch(by="request", answers=answers))
     return messages
@@ -57,21 +58,21 @@ def forwarded_reports(store: Ledger, buckets: Collection[int]) -> list[RequestMe
     return messages_of(store, [request for request in found if request.kind is RequestKind.REPORT])
 
 
-def answer_to(store: Store, request_id: str) -> dict[str, object] | None:
+def answer_to(store: Store, request_id: str) -> Answer | None:
     """The scheduler's answer; None until there is one. A refusal is raised."""
     found = store.requests([request_id])
-    return read_answer(found[0]) if found else None
+    return answer_in(found[0]) if found else None
 
 
-def read_answer(request: Request) -> dict[str, object] | None:
+def answer_in(request: Request) -> Answer | None:
     """The answer in a request; None if it has none yet. A refusal is raised."""
     if request.answer is None:
         return None
-    answer: dict[str, object] = json.loads(request.answer)
-    if "error" not in answer:
+    answer = read_answer(request.answer)
+    if answer.refusal is None:
         return answer
-    reason = f"{answer.get('text') or answer['error']}."
-    if answer["error"] == "not-found":
+    reason = f"{answer.text or answer.refusal}."
+    if answer.refusal is Refusal.NOT_FOUND:
         raise NotFound(f"{reason} Next: list the jobs")
     raise Conflict(f"{reason} Next: check the status of job '{request.job_id}'")
 

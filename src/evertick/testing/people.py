@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
 from evertick.loop.messages import DefinitionsChanged, DefinitionsDoubtful
+from evertick.model.answer import Refusal, read_answer
 from evertick.model.instant import MINUTE, SECOND, Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Batch, Request, RequestKind
@@ -223,13 +223,13 @@ class People:
     def check_answers(self) -> None:
         """Checks that the ledger agrees with every answer that a person received."""
         for request in self._backend.store.requests([request.id for request in self._requests]):
-            answer = json.loads(request.answer or "{}")
+            answer = read_answer(request.answer or "")
             since = self._there_since.get(request.job_id)
-            if answer.get("error") == "not-found" and since is not None and since < request.submitted_at - SETTLED_US:
+            if answer.refusal is Refusal.NOT_FOUND and since is not None and since < request.submitted_at - SETTLED_US:
                 raise Violation(f"{request.kind} {request.id}: job {request.job_id} was there, the answer is {answer}")
-            if "run_id" in answer and RunKey.from_run_id(answer["run_id"]) not in self._backend.watch.rows:
+            if answer.run_id and RunKey.from_run_id(answer.run_id) not in self._backend.watch.rows:
                 raise Violation(f"trigger {request.id} was answered, but its run is not in the ledger")
-            if request.kind == "backfill" and isinstance(answer.get("runs"), int):
+            if answer.planned is not None:
                 runs = sum(key.origin == request.id for key in self._backend.watch.rows)
-                if runs != answer["runs"]:
+                if runs != answer.planned:
                     raise Violation(f"backfill {request.id} was answered with {answer}, but {runs} are in the ledger")

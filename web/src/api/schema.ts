@@ -134,7 +134,7 @@ export interface Backfill {
   request: string | null;
   job: string;
   is_answered: boolean;
-  answer: Record<string, unknown> | null;
+  answer: RequestAnswer | null;
   chosen: number;
   timezone?: string | null;
   total?: number | null;
@@ -257,7 +257,7 @@ export interface CancelledBackfill {
   request: string;
   job: string;
   is_answered: boolean;
-  answer: Record<string, unknown> | null;
+  answer: RequestAnswer | null;
   run: string | null;
   is_scheduler_running: boolean;
   cancelled: number;
@@ -998,12 +998,25 @@ export interface RemoveBody {
   force?: boolean;
 }
 
+/** What the scheduler did about a request; which fields are set follows from the request. */
+export interface RequestAnswer {
+  /** The ids of the runs that were cancelled. */
+  cancelled?: string[] | null;
+  /** How many runs a backfill has. */
+  planned?: number | null;
+  paused_at?: string | null;
+  /** false: the job was not paused. */
+  is_resumed?: boolean | null;
+  /** A newer request of the same kind went first. */
+  is_superseded?: boolean;
+}
+
 /** A durable request; the ledger keeps it until the scheduler answers. */
 export interface RequestStatus {
   request: string;
   job: string;
   is_answered: boolean;
-  answer: Record<string, unknown> | null;
+  answer: RequestAnswer | null;
   run: string | null;
   is_scheduler_running: boolean;
 }

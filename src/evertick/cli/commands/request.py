@@ -152,12 +152,12 @@ def pause(job: str, reason: str, target: Target, output: str) -> None:
       evertick pause report --note "the database moves"
     """
     from evertick.cli.requests import ask
-    from evertick.model.instant import to_text
+    from evertick.model.instant import from_datetime, to_text
 
     with target.operations() as operations:
         asked = ask(lambda request, wait: operations.pause(job, reason, request_id=request, wait_seconds=wait))
-    at = (asked.answer or {}).get("paused_at")
-    paused = f"{job} is paused since {to_text(at)}." if isinstance(at, int) else None
+    at = asked.answer.paused_at if asked.answer else None
+    paused = f"{job} is paused since {to_text(from_datetime(at))}." if at else None
     show(output, asked, lambda: show_text(paused or asked.request))
     if paused:
         note(f"Next: evertick resume {job}")
@@ -191,8 +191,6 @@ def resume(job: str, keep: str | None, target: Target, output: str) -> None:
         chosen = Missed(keep) if keep else None
         asked = ask(lambda request, wait: operations.resume(job, chosen, request_id=request, wait_seconds=wait))
     told = asked.request
-    if asked.is_answered:
-        # The answers of older schedulers lack the field.
-        was_paused = (asked.answer or {}).get("resumed", True)
-        told = f"Resumed {job}." if was_paused else f"{job} is not paused."
+    if asked.answer:
+        told = f"{job} is not paused." if asked.answer.is_resumed is False else f"Resumed {job}."
     show(output, asked, lambda: show_text(told))

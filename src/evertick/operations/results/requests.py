@@ -17,13 +17,28 @@ from evertick.operations.time_text import moment_text
 
 
 @dataclass(frozen=True, slots=True)
+class RequestAnswer(Result):
+    """What the scheduler did about a request; which fields are set follows from the request."""
+
+    cancelled: tuple[str, ...] | None = None
+    """The ids of the runs that were cancelled."""
+    planned: int | None = None
+    """How many runs a backfill has."""
+    paused_at: datetime | None = None
+    is_resumed: bool | None = None
+    """false: the job was not paused."""
+    is_superseded: bool = False
+    """A newer request of the same kind went first."""
+
+
+@dataclass(frozen=True, slots=True)
 class RequestStatus(Result):
     """A durable request; the ledger keeps it until the scheduler answers."""
 
     request: str
     job: str
     is_answered: bool
-    answer: Mapping[str, object] | None
+    answer: RequestAnswer | None
     run: str | None
     is_scheduler_running: bool
 
@@ -42,7 +57,7 @@ class Backfill(Result):
     """null for a preview, and where there is nothing to run."""
     job: str
     is_answered: bool
-    answer: Mapping[str, object] | None
+    answer: RequestAnswer | None
     chosen: int
     timezone: str | None = None
     total: int | None = None
