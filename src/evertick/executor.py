@@ -77,7 +77,7 @@ class Attempt(Protocol):
 
 
 class HearsOfSubRuns(Protocol):
-    """An executor whose steps may request runs of other jobs, and which is told how they ended."""
+    """An executor whose steps may request runs of other jobs, and which receives their results."""
 
     def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
         """May be called more than once; a step that no longer waits is no error."""

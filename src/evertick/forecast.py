@@ -126,7 +126,7 @@ class _Simulation:
         return min(self._wake_at, self._ends[0][0]) if self._ends else self._wake_at
 
     def _settle(self) -> None:
-        """Iterate until nothing more is to be done at this instant."""
+        """Iterate until there is nothing more to do at this instant."""
         self._collect_ends()
         while self._inbox or self._wake_at <= self._now:
             messages, self._inbox = [TimePassed(self._now - self._started_at), *self._inbox], []

@@ -1,4 +1,4 @@
-"""One node at work: it opens the ledger, owns its jobs or a share of them, and runs the loop until it is stopped."""
+"""One running node: it opens the ledger, owns its jobs or a share of them, and runs the loop until it is stopped."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Node:
             await asyncio.to_thread(self._close, stop_timeout)
 
     def shut_down(self, patience_seconds: float = PATIENCE_SECONDS, *, ends_runs: bool = False) -> None:
-        """Start nothing more; runs that have not ended by then go on and are found by the next one, or are ended."""
+        """Start nothing more; runs that have not ended by then continue for the next process, or are stopped."""
         if self.dispatcher is not None:
             self.dispatcher.shut_down(patience_seconds, ends_runs=ends_runs)
 
@@ -158,7 +158,7 @@ class Node:
         return (self._clock.monotonic_us() - self.dispatcher.turned_at_us) / SECOND
 
     def is_firing(self) -> bool:
-        """Whether the loop is at work, waits for the ledger to start something, or is about to; from any thread."""
+        """Whether the loop is working, waits for the ledger to start something, or is about to; from any thread."""
         if self.dispatcher is None:
             return False
         return bool(self.state.batches) or self.dispatcher.turns_at_us < self._clock.monotonic_us() + SOON_US
@@ -245,7 +245,7 @@ class Node:
         """The lock excludes other nodes: take all buckets, under new epochs, without end."""
         names = [NODE_PREFIX + self.name, *map(bucket_lease, range(BUCKETS))]
         now = self._clock.now()
-        # The holders of these leases are gone: the lock says so. They may have had other names.
+        # The holders of these leases are gone: this node has the lock. They may have had other names.
         for holder in {lease.holder for lease in store.lease((), self.name, 0, now)} | {self.name}:
             store.lease(names, holder, 0, now)
         leases = store.lease(names, self.name, FOR_EVER_US, now)
@@ -302,7 +302,7 @@ class Node:
             if not self._writer.stop(timeout):
                 log.warning("service.stopped_with_unwritten_changes")
             if self._leadership is not None:
-                self._leadership.halt()  # while executors can still be told how long they are to go on
+                self._leadership.halt()  # while executors can still be told how long to continue
             for executor in self._executors.values():
                 executor.close()
             if self._leadership is not None:

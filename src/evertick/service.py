@@ -142,7 +142,7 @@ class FolderService:
         self.attach(child)
 
     def attach(self, attachment: Attachment) -> None:
-        # Before the service manager, which is told last that everything has started.
+        # Before the service manager, which is notified last that everything has started.
         self.node.attachments.insert(-1, attachment)
 
     def shut_down(self, patience_seconds: float = PATIENCE_SECONDS, *, ends_runs: bool = False) -> None:

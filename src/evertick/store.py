@@ -136,11 +136,11 @@ class Ledger(Protocol):
         ...
 
     def lease(self, names: Collection[str], holder: str, ttl_us: int, now: Instant) -> Sequence[Lease]:
-        """Take or renew what is free of `names`, and answer all leases that have not expired.
+        """Take or renew what is free of `names`, and return all leases that have not expired.
 
-        A ttl of zero gives up what the holder has of `names`. A renewal makes a lease on runs longer, never shorter:
-        their keeper may count on what it was told before. A store with a clock of its own uses that instead
-        of `now`, so that nodes with wrong clocks agree.
+        A ttl of zero releases what the holder has of `names`. A renewal makes a lease on runs longer, never shorter:
+        their keeper may rely on the end that it knows. A store with its own clock uses that instead of `now`, so that
+        nodes with wrong clocks agree.
         """
         ...
 
@@ -229,7 +229,7 @@ class IntegrityChecks(Protocol):
     """A file that can be read in full while it is written; a database server checks its own."""
 
     def full_check(self, is_stopping: Callable[[], bool]) -> str | None:
-        """What is wrong with it; None: nothing. `InterruptedError` when `is_stopping` says so."""
+        """What is wrong with it; None: nothing. `InterruptedError` when `is_stopping` returns true."""
         ...
 
 

@@ -83,7 +83,7 @@ def member_logs(settings: Settings) -> MemberLogs:
 
 
 def keeper_settings(settings: Settings, ledger_lock: Path | None = None) -> KeeperSettings:
-    """The settings of the keepers, with what of this scheduler their sandboxes hide."""
+    """The settings of the keepers, with the parts of this scheduler that their sandboxes hide."""
     keys = (settings.config, settings.api.tls_key, settings.fleet.tls_key, settings.kubernetes.kubeconfig)
     return replace(
         settings.local.keeper,

@@ -194,7 +194,7 @@ class AuthMiddleware:
                 "a token is required. Next: sign in with a token, or open the link that the first start printed."
             )
         if role is None:
-            return caller, None  # there is no such route; who is known is told so
+            return caller, None  # there is no such route; an authenticated caller learns this
         if isinstance(role, Role) and caller.role < role:
             return caller, problem(
                 403, f"the role {caller.role} does not permit this; it needs {role}.", needs=str(role)
@@ -218,7 +218,7 @@ class AuthMiddleware:
         session = app_state.sessions.find(name)
         token = app_state.tokens.find(session.token_id) if session is not None else None
         if session is None or token is None:
-            # An old cookie is not an attack: whoever has it signs in again.
+            # An old cookie is not an attack: its holder signs in again.
             return None, False
         return Caller(token.name, token.role, token.id, session.csrf, name), False
 
@@ -226,10 +226,10 @@ class AuthMiddleware:
         """The route that would answer, and its required role; None: access is denied."""
         path = scope["path"]
         for route, role in self._routes:
-            # Its pattern first: what a route has to say beyond that is asked of the one that may be meant.
+            # Its pattern first: a route may add more checks.
             if route.path_regex.match(path) and route.matches(scope)[0] is Match.FULL:
                 return route.path_format, role
-        # The page's own files hold no data. Of the rest nothing is told to those who are not known.
+        # The page's own files contain no data. Unauthenticated callers learn nothing about the rest.
         is_page = not scope["path"].startswith("/api") and scope["method"] in SAFE
         return "", OPEN if is_page else None
 

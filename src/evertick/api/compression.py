@@ -71,7 +71,7 @@ async def _packed(head: Message, message: Message, *, is_wanted: bool) -> Messag
     if not is_wanted or len(body) < LEAST or head["status"] != 200:
         return message
     etag = headers.get("etag")
-    if etag is not None:  # a file of the page, which is the same for everybody
+    if etag is not None:  # a file of the page, which is the same for every user
         headers["etag"] = etag if etag.startswith("W/") else f"W/{etag}"
         packed = _packed_file(body)
     else:

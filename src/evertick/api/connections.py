@@ -176,7 +176,7 @@ class BoundedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()  # it may begin to answer a request that came along with the last
         if self.transport.get_write_buffer_size() and self._stalled is None:
-            # The end of an answer too small to be waited for: nothing else would notice that nobody reads it.
+            # The end of a response too small to be waited for: nothing else would notice that the client does not read.
             self._stalled = self.loop.call_later(self.registry.limits.stall_seconds, self._give_up)
         self._look()
 

@@ -173,7 +173,7 @@ def _audit_key(settings: Settings) -> bytes | None:
 
 
 def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[str, object]]]:
-    """The scheduler's events; after a break it goes on where it was, if the scheduler is still the same."""
+    """The scheduler's events; after an interruption the stream continues, if the scheduler is the same."""
     place: dict[str, Any] = {"after": None, "feed": None}
 
     def follow(stop: threading.Event) -> Iterator[Mapping[str, object]]:

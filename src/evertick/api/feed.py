@@ -1,7 +1,7 @@
-"""What happens while somebody looks: the scheduler's events, handed on to any number of pages.
+"""The scheduler's events, forwarded to any number of pages.
 
-One thread follows the scheduler's socket. A page that does not read loses events and is told to ask again; no
-other page waits for it.
+One thread follows the scheduler's socket. A page that does not read loses events and is asked to reload; no other page
+waits for it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RESET: Final = "reset"
 
 class Feed:
     def __init__(self, follow: Follow | None = None, pause: Callable[[], None] = lambda: None) -> None:
-        """`pause` is called before each event is handed on: whoever must not be disturbed is let go first."""
+        """`pause` is called before each event is forwarded, so that more urgent work goes first."""
         self.name = secrets.token_hex(4)
         """Identifies this start of the server: numbers start again with each."""
         self._follow = follow

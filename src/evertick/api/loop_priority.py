@@ -23,14 +23,14 @@ REGAINED_IN: Final = 4.0
 
 
 class LoopPriority(Protocol):
-    """What surrounds a question: entered by the thread that works on it, and waited for before that."""
+    """A context around a request: the thread that works on it enters it, after a wait if needed."""
 
     async def wait(self) -> None: ...
     def pause(self) -> None:
         """The same for a thread that follows along."""
 
     def breathe(self) -> None:
-        """Called between parts of a long answer, by whichever thread works on it; any other goes on."""
+        """Called between parts of a long response, by the thread that works on it; any other thread continues."""
 
     def __enter__(self) -> None: ...
     def __exit__(

@@ -1,4 +1,4 @@
-"""How what went wrong is told over HTTP: problem+json, with the same words as everywhere."""
+"""Errors over HTTP: problem+json, with the same texts as everywhere."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _fault(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _methods_of(request: Request) -> list[str]:
-    """What can be done with the path, by all of its routes: the router tells only of the first."""
+    """The methods of all routes of a path: the router reports only those of the first."""
     routes = [route for route in request.app.routes if isinstance(route, APIRoute)]
     found = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
     return sorted(found | ({"HEAD"} if "GET" in found else set()))

@@ -168,7 +168,7 @@ def _result_type(handler: Callable[..., object]) -> type[Result] | None:
 def _answering(handler: Callable[..., Any], *, is_quick: bool) -> Callable[..., Any]:
     """The handler with its result encoded by `codec`, which is faster than validating it again on the way out."""
     names = inspect.signature(handler).parameters
-    # A caller that waits for the scheduler must not hold the place of one that could go on.
+    # A caller that waits for the scheduler must not occupy the place of one that could continue.
     is_limited = is_quick and "at" in names and "wait" not in names
     if asyncio.iscoroutinefunction(handler):
 

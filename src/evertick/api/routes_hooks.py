@@ -55,7 +55,7 @@ async def call_hook(
     """Start a job from another system. The body may be JSON with `params`."""
     body = await request.body()
     secret = _secret_of(at, job)
-    # Of a job without a hook nothing is told that a wrong secret would not be told either.
+    # A job without a hook gets the same response as a wrong secret.
     used_id = request_id
     if x_evertick_signature is not None and secret:
         is_good = is_signed(secret, x_evertick_signature, body, at.now())

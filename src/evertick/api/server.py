@@ -35,7 +35,7 @@ PLACE_FILE = "server.json"
 HEADERS_MAX = 64 * 1024
 DESCRIPTORS_WANTED = 4_096
 TICKS_PER_SECOND = 10
-"""As uvicorn counts them: it writes the date of the answers anew with each tenth."""
+"""In uvicorn's ticks: it renews the date of responses with each tenth."""
 TICKS_PER_SIGN = 20
 
 
@@ -49,7 +49,7 @@ class _Server(uvicorn.Server):
     _loop: asyncio.AbstractEventLoop | None = None
     _told: asyncio.Event | None = None
     door: TlsDoor | None = None
-    """What takes connections, where they are to be protected."""
+    """Accepts connections, if they must be protected."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         if self.door is None or not sockets:

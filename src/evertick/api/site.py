@@ -16,7 +16,7 @@ FOR_EVER = "public, max-age=31536000, immutable"
 
 
 async def serve_page(request: Request) -> Response:
-    """A file of the page, or its shell for every address that is the page's own."""
+    """A file of the page, or the page itself for all of its addresses."""
     app_state: AppState = request.state.app_state
     path = request.url.path
     if path.startswith("/api"):

@@ -115,7 +115,7 @@ def trace_run(tracer: Tracer, run: RunDetail) -> None:
 
 def _trace_attempt(tracer: Tracer, attempt: Attempt, parent: Span) -> None:
     if attempt.started_at is None:
-        return  # an early one of many, of which the ledger keeps no times
+        return  # an early one of many, whose times the ledger does not keep
     known = {
         "attempt": attempt.attempt,
         "exit_code": attempt.exit_code,

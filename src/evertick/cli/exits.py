@@ -1,4 +1,4 @@
-"""The exit codes, and the error that each stands for."""
+"""The exit codes, and the errors they represent."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from evertick.model.job import Job, Origin
 from evertick.model.work import SubJob
 
 SUGGESTED_MAX = 200
-"""Beyond so many jobs the nearest name is not looked for: it takes time, and there is a file to look into."""
+"""With more jobs than this, no nearest name is suggested: the search would take too long."""
 
 WAY_MAX = 10
 
@@ -66,7 +66,7 @@ def _sub_jobs(job: Job) -> Iterator[str]:
 
 
 def _circles(following: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
-    """Some way back for every edge that leads back: each circle shares a job with one of them."""
+    """A path back for every edge that leads back: each cycle shares a job with one of them."""
     done: set[str] = set()
     for root in following:
         if root in done:

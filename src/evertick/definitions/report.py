@@ -86,10 +86,10 @@ class Report:
 
 
 class Section:
-    """The fields of one map: each is taken once, and what nobody took is reported by `finish`.
+    """The fields of one map: each is taken once, and `finish` reports those that were not taken.
 
-    Only fields of its table can be taken, so that the schema and the pages, which are made from the tables, name
-    every field that is read.
+    Only fields of its table can be taken, so that the schema and the pages, which are made from the tables, name every
+    field that is read.
     """
 
     def __init__(self, node: MapNode, path: str, report: Report, fields: Fields) -> None:

@@ -26,7 +26,7 @@ from evertick.planning.catchup import is_missed
 from evertick.settings import Settings
 
 UNCACHED_SHARE: Final = 50
-"""The cache of parsed files is written anew when one in so many is missing from it."""
+"""Rewrite the cache of parsed files when one file in this many is missing from it."""
 
 _Findings = Mapping[str, tuple[DefinitionError, ...]]
 
@@ -59,8 +59,8 @@ def load_folder(
 ) -> Folder:
     """The jobs of a folder: its `*.yaml` and `*.yml`, and `<name>/pipeline.yaml` one level down.
 
-    `cache` is where a scheduler may have kept what its files mean. With `keeps_cache` it is written anew when it is out
-    of date, as it is after an upgrade; a scheduler that runs does so itself.
+    `cache` is where a scheduler may have cached the parsed files. With `keeps_cache` it is rewritten when it is out of
+    date, as after an upgrade; a running scheduler does so itself.
     """
     folder = Path(path)
     if not folder.is_dir():

@@ -116,7 +116,7 @@ class FolderWatch:
         self._waiting: dict[str, tuple[bytes, float]] = {}
         self._taken: dict[str, Job] = {}
         self._told: dict[str, list[str]] = {}
-        """The errors that were told last, by file."""
+        """The errors reported last, by file."""
         self._folder = Folder()
         self._listing = Listing({}, [], [])
         self._is_away = False
@@ -154,7 +154,7 @@ class FolderWatch:
         return self._folder
 
     def scan(self, on_change: Callable[[FolderChanged], None]) -> None:
-        """Look once, and tell what changed. What `on_change` raises on is told again with the next scan."""
+        """Scan once, and report what changed. If `on_change` raises, the next scan reports it again."""
         try:
             self._listing = list_folder(self._path)
         except OSError as error:
@@ -197,7 +197,7 @@ class FolderWatch:
                 waited_from = self._monotonic()
                 if not is_due and not self.is_settling:
                     self._wait(events, watched)
-                # A file that never comes to rest must not keep the folder under scan for ever.
+                # A file that never stops changing must not keep the folder under scan forever.
                 is_calm = self._monotonic() - waited_from >= INTERVAL_SECONDS
                 hurried = HURRIED_SCANS if is_calm else max(0, hurried - 1)
 
@@ -212,7 +212,7 @@ class FolderWatch:
             self.scan(on_change)
             self.trouble = None
         except Exception as error:
-            # A watch that ends in silence would leave every later edit unseen; the change is told again.
+            # A watch that ends silently would miss every later edit; the change is reported again.
             self.trouble = error
 
     def _keep_parsed(self) -> None:

@@ -80,7 +80,7 @@ class Document:
 
 
 class _Stop(Exception):
-    """Reading cannot go on."""
+    """Parsing cannot continue."""
 
     def __init__(self, reason: str, hint: str, line: int = 1, column: int = 1) -> None:
         self.problem = Problem(reason, hint, line, column)

@@ -46,10 +46,10 @@ class ControlClient:
             connection.sendall(_question({"ask": "look"}))
 
     def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, Any]]:
-        """What the scheduler tells, until it ends: first a head with the feed's name, then events and beats.
+        """What the scheduler sends, until it ends: first a head with the feed's name, then events and beats.
 
-        With the number of the last event and the name of its feed nothing is told twice, and nothing is left out
-        that the scheduler still remembers.
+        With the number of the last event and the name of its feed nothing is repeated, and nothing is left out that the
+        scheduler still has.
         """
         with contextlib.suppress(OSError), self._connect() as connection, connection.makefile("rb") as lines:
             connection.sendall(_question({"ask": "events", "after": after, "feed": feed}))
@@ -91,10 +91,10 @@ def _told(line: bytes) -> Mapping[str, object] | None:
 
 
 def main() -> int:
-    """`python -m evertick.dispatch.control_client STATE_FOLDER`: whether its scheduler is well, for a health check.
+    """`python -m evertick.dispatch.control_client STATE_FOLDER`: a health check of its scheduler.
 
-    With `--alive` it is asked only whether the loop turns: what a new process would cure. A ledger that is away keeps
-    the planner behind, and a scheduler that is started anew for it would only have lost its runs.
+    With `--alive` it checks only whether the loop runs, which a restart would fix. An unreachable ledger delays
+    planning, and a restart because of it would only lose runs.
     """
     *flags, folder = sys.argv[1:] or ("-",)
     if folder.startswith("-") or flags not in ([], [ALIVE]):

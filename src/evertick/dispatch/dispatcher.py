@@ -88,7 +88,7 @@ class Dispatcher:
         self.turned_at_us = clock.monotonic_us()
         """When the last one ended, by the monotonic clock: the watchdog detects a hanging loop by it."""
         self.turns_at_us = self.turned_at_us
-        """When the next one is due, or 0 while one goes on; any thread may look."""
+        """When the next one is due, or 0 while one is in progress; any thread may read it."""
 
     async def run(self) -> None:
         """Run until `shut_down`, and until no run is active or its patience is over."""
@@ -143,7 +143,7 @@ class Dispatcher:
         if self._clock.monotonic_us() >= self._leave_at_us:
             if not self._ends_runs:
                 return False
-            # Patience is over: end what runs, and wait for it to be gone, but not for ever.
+            # Patience is over: stop active runs, and wait for them to end, but not forever.
             self._leave_at_us = self._clock.monotonic_us() + int(ENDING_SECONDS * SECOND)
             self._ends_runs = False
             self._inbox.report(Shutdown(ends_runs=True))

@@ -159,7 +159,7 @@ class Leadership:
             for bucket in lost:
                 del self._epochs[bucket]
             self._report(BucketsLost(lost, is_fenced=True))
-            # What another node let go of again in between is ours by lease, but its jobs must be read anew.
+            # What another node released in between is ours by lease, but its jobs must be read again.
             mine = [bucket for bucket in lost if _holder_of(current, bucket) == self._holder]
             self._store.lease(self._bucket_names(mine), self._holder, 0, self._clock.now())
 

@@ -29,7 +29,7 @@ class Copies(Protocol):
     """What is copied, and where to."""
 
     def copy(self, key: RunKey) -> bool:
-        """Copy what of a run was not copied yet; False: something of it still grows. Raises when that fails."""
+        """Copy the logs of a run that were not copied yet; False: some of them still grow. Raises if that fails."""
         ...
 
     def uncopied(self) -> Sequence[Callable[[], bool]]:

@@ -35,7 +35,7 @@ def read_gained(store: Ledger, epochs: Mapping[int, int], buckets: Collection[in
 def _last_successes(store: Ledger, newest: Mapping[str, Sequence[LedgerRow]]) -> dict[str, Instant]:
     """When the newest successful run of each job was due, if no run has failed since.
 
-    A job's own line says it as of the last failure: it is not written again for every success.
+    A job's own row has this as of the last failure: it is not rewritten for every success.
     """
     found = {}
     for job_id, rows in newest.items():

@@ -20,7 +20,7 @@ POLL_SECONDS: Final = 1.0
 STAMP_SECONDS: Final = 2.0
 """Between two looks at the stamp of a ledger that has one: who submits a request tells the scheduler by its socket."""
 UNSTAMPED_LOOKS: Final = 30
-"""So many looks at an unchanged stamp later the ledger is read all the same."""
+"""After this many checks of an unchanged stamp, the ledger is read anyway."""
 REQUESTS_MAX: Final = 200
 """Of one poll."""
 

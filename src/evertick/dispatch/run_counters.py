@@ -66,7 +66,7 @@ class RunCounters:
         if before is state:
             return
         if before is None and bucket_of(key.job_id) not in self._owned:
-            return  # a run that went on when its job went to another node, which counts it
+            return  # a run that continued when its job moved to another node, which counts it
         if before is not None:
             self._counts[before] -= 1
         if state in OPEN:

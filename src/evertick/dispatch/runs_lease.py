@@ -69,7 +69,7 @@ class RunsLease:
             executor.confirm(runs)
 
     def leave(self, store: Ledger, now: Instant) -> bool:
-        """This process ends in order: whether something goes on here, and is to be left alone until it is back."""
+        """This process stops normally: report whether runs continue here, which other nodes must leave alone."""
         if all(executor.is_idle() for executor in self._executors):
             store.lease([self.name], self._holder, 0, now)
             return False

@@ -37,8 +37,10 @@ RETRY_MAX_SECONDS = 5.0
 TOGETHER_MAX = 50_000
 """Changes written in one call at most."""
 HOLD_SECONDS = 0.2
-"""How long launches wait for what follows them: a run that ends within this time is written once, not twice. Whoever
-starts next asks the executors about runs whose launch was not written, so the wait costs no promise."""
+"""How long launches wait for what follows them: a run that ends within this time is written once, not twice.
+
+The next scheduler asks the executors about runs whose launch was not written, so the wait breaks no promise.
+"""
 
 
 class Writer:
@@ -163,7 +165,7 @@ class Writer:
 
 
 def _are_launches(changes: Sequence[Change]) -> bool:
-    """Whether all that these say is that runs are being launched; most that do not say so in their first."""
+    """Whether these changes only record launches; for most others the first one shows it."""
     return all(change.state is LAUNCHING for change in changes)
 
 

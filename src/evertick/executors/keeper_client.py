@@ -196,7 +196,7 @@ class KeeperClient:
         self._wakeup.set()
 
     def close(self, timeout: float) -> None:
-        """Send what is queued, then disconnect; the keeper and its runs go on."""
+        """Send what is queued, then disconnect; the keeper and its runs continue."""
         self._is_closing = True
         self.wake()
         self._thread.join(timeout)

@@ -39,7 +39,7 @@ CLOSE_SECONDS = 5.0
 
 
 class LocalExecutor:
-    """Attempts run in keepers, which outlive this process; the next one is told how they ended."""
+    """Attempts run in keepers, which outlive this process; the next one receives their results."""
 
     name = "local"
 
@@ -152,7 +152,7 @@ class LocalExecutor:
             return (Member(self.name, is_healthy=not (self._problem or is_silent), running=len(self._running)),)
 
     def close(self) -> None:
-        """Disconnect; attempts go on, and the next process that opens the folder is told their results."""
+        """Disconnect; attempts continue, and the next process that opens the folder receives their results."""
         for client in self._clients:
             client.close(CLOSE_SECONDS)
         self._clients = []
@@ -347,7 +347,7 @@ class LocalExecutor:
         return RunUnknown(*attempt_id)
 
     def _may_be_elsewhere(self, attempt_id: AttemptId, client: KeeperClient) -> bool:
-        """Whether another keeper may still have it: an attempt is unknown only when all keepers say so."""
+        """Whether another keeper may still have it: an attempt is unknown only if all keepers report it as unknown."""
         waiting = self._asked.get(attempt_id)
         if waiting is None:
             return True  # another keeper has answered

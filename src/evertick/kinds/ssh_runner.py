@@ -52,7 +52,7 @@ class MarkFilter:
         """The last that was printed before that: what OpenSSH says about a failure."""
 
     def feed(self, data: bytes) -> bytes:
-        """What of the stream is output by now."""
+        """The part of the stream that is output by now."""
         self._held += data
         out = b""
         while (at := self._held.find(self._mark)) >= 0 and (stop := self._held.find(b"\n", at)) >= 0:

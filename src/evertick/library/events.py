@@ -100,7 +100,7 @@ def event_of(fact: Fact | int, now: Instant) -> Event | None:
 
 
 def _of_change(change: Change) -> Event | None:
-    # Words added to a run that goes on as it is name no trigger.
+    # A detail added to a run that continues unchanged has no trigger.
     name = _BY_STATE.get(change.state) if change.trigger is not None else None
     if name is None:
         return None

@@ -200,7 +200,7 @@ class Scheduler(JobDecorator, AsyncOperations):
             self._stop_alone(timeout)
 
     def _one_at_a_time(self) -> threading.RLock:
-        """Starts and stops, from whichever thread; one that a fork has copied may be held for ever."""
+        """Starts and stops, from any thread; a copy of it after a fork may be locked forever."""
         if self._changing[0] != os.getpid():
             self._changing = (os.getpid(), threading.RLock())
         return self._changing[1]

@@ -40,7 +40,7 @@ class Calendar:
     labels: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """What each of `days` is called; empty where nothing is known, as for a calendar that was read from the ledger."""
     data_through: Day | None = field(default=None, compare=False, repr=False)
-    """The last day its sources say anything about; None: they have no end, or nobody knows it."""
+    """The last day that its sources cover; None: they have no end, or it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from evertick.model.work import (
 )
 
 TEXT_MAX: Final = 64 * 1024
-"""Characters; a longer one is cut and says so. Two that differ behind the cut still have two digests."""
+"""Maximum number of characters; a longer text is cut and says so. Texts that differ after the cut have two digests."""
 
 _POLICY: Final = Policy()
 _HERE: Final = Routing()
@@ -130,7 +130,7 @@ def _surroundings(job: Job) -> Iterator[str]:
     if job.queue:
         yield f"queue: {job.queue}"
     for one in job.constraints:
-        # The address of a hook is told by the work; what is done about it, by its kind alone.
+        # The work contains the address of a hook; of its actions only the kinds are stored.
         figures = [str(part) for name in ("limit", "duration_us", "jobs") if (part := getattr(one, name, None))]
         done = ", ".join(str(action.kind) for action in one.on_violation)
         yield f"constraint: {' '.join([type(one).__name__, *figures])}{f' -> {done}' if done else ''}"

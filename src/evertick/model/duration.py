@@ -8,7 +8,7 @@ from evertick.errors import DurationError
 from evertick.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
 LONGEST_US = 36_525 * DAY
-"""A century: longer than any window or interval that is meant."""
+"""A century: longer than any reasonable window or interval."""
 TEXT_MAX = 64
 """Characters; it keeps the arithmetic small whatever is pasted into a field."""
 

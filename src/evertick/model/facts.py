@@ -111,7 +111,7 @@ def read_facts(text: str) -> Facts:
 
 
 def joined(facts: Facts, told: Facts) -> Facts:
-    """Facts with what was told of the same line since; parents and waits add up, the rest is replaced."""
+    """Merge facts with newer ones about the same entry; parents and waits accumulate, the rest is replaced."""
     parents = (*facts.parents, *(one for one in told.parents if one not in facts.parents))
     waits = (*facts.waits, *(one for one in told.waits if one not in facts.waits))
     single = {name: value for name in _SINGLE if (value := getattr(told, name))}

@@ -11,7 +11,7 @@ ORIGIN_MAX = 32
 DIGEST_CHARACTERS = 11
 """Fifty-five bits: enough among the requests that people make while a ledger remembers them."""
 REQUEST_CHARACTERS = 32
-"""For the requests that the scheduler makes by itself, of which there may be one for every run."""
+"""For requests that the scheduler makes itself, up to one for every run."""
 SHORTEST = 10
 """Fifty bits: enough among the requests of one job and instant."""
 

@@ -38,7 +38,7 @@ class JobRecord(NamedTuple):
     skip_next: int = 0
     """Coming occurrences that a broken constraint takes away."""
     definition: str = ""
-    """The digest of the definition that the ledger was told last."""
+    """The digest of the definition that the ledger has."""
     asked_at: Instant = 0
     """When the newest pause or resume was submitted that was answered: what was submitted before is out of date."""
 
@@ -52,7 +52,7 @@ class ScheduleLine(NamedTuple):
 
 
 class DefinitionLine(NamedTuple):
-    """From `since` on, a job was what `text` says, and its runs name it by `digest`. Said again, it moves up."""
+    """From `since` on, a job was what `text` says, and its runs refer to it by `digest`. Written again, it moves up."""
 
     job_id: str
     digest: str
@@ -111,7 +111,7 @@ class Claim(NamedTuple):
         return [key for key in self.without_place(active, waiting) if key not in self.without_place(active)]
 
     def _before(self, key: RunKey, active: Collection[RunKey], waiting: Collection[RunKey]) -> int:
-        """How many jobs with a higher priority wait for a place; one that has a run at work waits for that."""
+        """How many jobs with a higher priority wait for a place; a job with an active run does not count."""
         if key in self.insisting:
             return 0
         mine, busy = self.priorities.get(key.job_id, 0), {one.job_id for one in (*active, *self.keys)}

@@ -1,7 +1,7 @@
-"""Where a node can be asked for what only it has: its logs. It is announced as a lease of the ledger.
+"""The address at which other nodes read what only this node has: its logs.
 
-A lease fits: it lives as long as the node renews it, every store has leases, and whoever reads them reads the ledger.
-The token opens the API of that node only, and only for reading.
+It is announced as a lease in the ledger. A lease fits: it exists as long as the node renews it, every store has leases,
+and everyone who can read leases can read the ledger. The token opens the API of that node only, and only for reading.
 """
 
 from __future__ import annotations

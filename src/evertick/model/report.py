@@ -95,7 +95,7 @@ class LaunchRefused(NamedTuple):
 
 
 class SubRunWanted(NamedTuple):
-    """A step is a run of another job: start that, once, and tell the step how it ended. May be said again."""
+    """A step is a run of another job: start that run, once, and report its result to the step. May be repeated."""
 
     key: RunKey
     attempt: int
@@ -107,7 +107,7 @@ class SubRunWanted(NamedTuple):
     """JSON, or empty."""
     waits: bool = True
     is_from_member: bool = False
-    """Whether a member of the fleet says so: it may only ask for runs that a step of the job names."""
+    """Whether a member of the fleet reports it: it may request only runs that a step of the job names."""
 
 
 class SubRunUnwanted(NamedTuple):

@@ -70,6 +70,6 @@ _OLD_MARKS: Final = {
 
 
 def as_written_now(variable: bytes) -> bytes:
-    """`NAME=value` under the name of today: processes that were started before an upgrade go on through it."""
+    """`NAME=value` under the current name: processes that started before an upgrade continue after it."""
     name, equals, value = variable.partition(b"=")
     return _OLD_MARKS.get(name, name) + equals + value

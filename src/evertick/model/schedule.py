@@ -46,7 +46,7 @@ class AtSpec:
 class CalendarSpec:
     """A schedule whose occurrences run on some days only; `timezone` decides which day an occurrence is on.
 
-    One instant is never inside: whoever names a day and a time means that day.
+    A one-off time is never inside: it names its day.
     """
 
     schedule: CronSpec | EverySpec

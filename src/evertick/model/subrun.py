@@ -30,7 +30,7 @@ def sub_run_key(job_id: str, parent: RunKey, attempt: int, step: str, number: in
 
 
 def old_sub_run_key(job_id: str, parent: RunKey, attempt: int, step: str, number: int) -> RunKey:
-    """The same as versions up to 0.1 made it: a step that was at work during the upgrade waits for that run."""
+    """The key that versions up to 0.1 made: a step that was active during the upgrade waits for that run."""
     cause = _cause(parent, attempt, step, number).encode("utf-8", "surrogatepass")
     return RunKey(job_id, parent.scheduled_for, f"sub-{hashlib.sha256(cause).hexdigest()[:24]}")
 

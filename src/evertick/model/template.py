@@ -49,7 +49,7 @@ _NAMED: Final = re.compile(r"\{\{\s*([a-z_]+)\b")
 @dataclass(frozen=True, slots=True)
 class Expression:
     name: str
-    """One of `NAMES`; empty: `text` stands for itself."""
+    """One of `NAMES`; empty: `text` is literal."""
     text: str = ""
     offset_days: int = 0
     """Whole days, counted on the calendar of the job's zone."""

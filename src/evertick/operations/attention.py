@@ -33,7 +33,7 @@ JUMP_SHOWN_US = HOUR
 LAG_MIN_SECONDS = 30.0
 
 _MEANT = (SkipReason.PAUSED, SkipReason.DISABLED, SkipReason.ALREADY_SUCCEEDED, SkipReason.CONDITION)
-"""Skips that somebody asked for."""
+"""Skips that people chose."""
 _MEANT_WAITS = (WaitKind.HOLD, WaitKind.RATE)
 _ORDER = {kind: number for number, kind in enumerate(AttentionKind)}
 
@@ -160,7 +160,7 @@ def _way_out(kind: WaitKind | None) -> AttentionAction:
 
 
 def _skipping(context: Context, view: View, now: Instant) -> Iterator[AttentionItem]:
-    """Jobs whose last occurrences were all skipped, although nobody asked for it."""
+    """Jobs whose last occurrences were all skipped without being paused or disabled."""
     reasons = [reason for reason in SkipReason if reason not in _MEANT]
     where = RunFilter(states=[SKIPPED], reasons=reasons, since=now - SKIPS_OF_US, until=now + 1)
     counts: Counter[str] = Counter()

@@ -1,16 +1,13 @@
-"""Who did what, when, from where, and with which outcome: a file that only grows, each line sealed by the one before.
+"""Who did what, when, from where, and with which outcome: an append-only file in which each line seals the one before.
 
-A file and not a table: it is written also when the ledger is away, it is the same for every store, and an operator can
-make it append-only in the file system or ship it elsewhere line by line. The chain tells whether a line was changed,
-removed or put in. Its seals are made with a key, so that only who has the key can make a chain; the end of it is noted
-in the ledger too (`audit_head`), so that cutting off the last lines shows.
-
-An action that cannot be noted is not to be done: `prepare` tells before it whether a line can be written, and keeps
-some of the disk in reserve for it.
-
-When the file is long it is put beside, under a name that tells its first line, and the next one begins with a line that
-says so; the chain goes on through all of them. Those put beside may be moved away, oldest first: what is left still
-follows from its first line.
+A file and not a table: it can be written when the ledger is unavailable, it is the same for every store, and an
+operator can make it append-only in the file system or ship it elsewhere line by line. The chain shows whether a line
+was changed, removed or inserted. Its seals use a key, so that only its holder can make a chain; the ledger also stores
+the end of the chain (`audit_head`), so that cut-off lines are detected. An action that cannot be recorded must not
+happen: `prepare` checks beforehand whether a line can be written, and reserves disk space for it. A long file is
+renamed to a name with the number of its first line, and the next file begins with a line that says so; the chain
+continues through all of them. Renamed files may be moved away, oldest first: the rest can still be verified from its
+first line.
 """
 
 from __future__ import annotations
@@ -94,7 +91,7 @@ class Audit:
         self._head = None if head is None else head(self._key_id)
 
     def prepare(self) -> None:
-        """Make sure that a line can be written; raises AuditUnavailable, and then nothing is to be done."""
+        """Make sure that a line can be written; raises AuditUnavailable, and then the action must not happen."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o600))
@@ -199,7 +196,7 @@ class Audit:
                 if _is_at(fd, self.path):
                     yield fd
                     return
-                # While we waited it was put beside: what is written now belongs into the next one.
+                # The file was renamed while this thread waited: write to the next one.
             finally:
                 os.close(fd)
 

@@ -155,7 +155,7 @@ def find_backfill(store: Store, job_id: str, request_id: str) -> Request:
 def cancel_requests(store: Store, backfill: Request, request_id: str, now: Instant, *, by: str = "") -> list[Request]:
     """A request for each of its runs that has not ended, those that wait first, so that none of them starts."""
     if backfill.answer is None:
-        # Nobody has taken it up: it will be, and then this is next in line.
+        # No node has claimed it yet: it will, and then this is next in line.
         keys = [RunKey(backfill.job_id, at, origin_of(backfill.id)) for at in json.loads(backfill.payload)["instants"]]
     else:
         keys = [row.key for row in _runs_of(store, backfill) if row.state in OPEN]

@@ -34,7 +34,7 @@ class Takes:
 
 
 class _Span(NamedTuple):
-    """A stretch of time in which something went on, and how many were added at its beginning."""
+    """A period in which something was active, and how many were added at its beginning."""
 
     start: Instant
     end: Instant

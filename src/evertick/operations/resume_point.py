@@ -28,7 +28,7 @@ def given_params(row: LedgerRow) -> str:
 
 
 def resumed_from(row: LedgerRow) -> str | None:
-    """The run that this one takes up again."""
+    """The run that this one continues."""
     earlier = read_params(row.params).get(RESUME) if RESUME in row.params else None
     return str(earlier["run"]) if isinstance(earlier, dict) and "run" in earlier else None
 

@@ -169,7 +169,7 @@ class RunLogs:
         if node is not None and node != self._node and (self._others is not None or self._copies is not None):
             return bool(own) and all(file.is_complete for file in own)
         if not _is_remote(attempt):
-            # What ran here printed here; where it printed and nothing is left, that is to be said.
+            # A run on this machine printed here; if it printed and nothing is left, report that.
             return bool(own) or not attempt.logged
         # Of members and clusters a node has copies, and another may have taken over while they grew.
         return not attempt.is_lost and _is_whole(attempt, own)

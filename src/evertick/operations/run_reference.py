@@ -28,7 +28,7 @@ _LEAST, _MOST = (1970, 1, 1, 0, 0, 0), (2199, 12, 31, 23, 59, 59)
 
 
 def find_referenced(store: Store, text: str, jobs: Mapping[str, Job], now: Instant) -> LedgerRow:
-    """The run that is meant; `NotFound` names the candidates where several are."""
+    """The run that the reference names; `NotFound` lists the candidates if there are several."""
     if "@" not in text:
         return _of_job(store, text, jobs, now)
     try:

@@ -287,7 +287,7 @@ def _ahead_of_all(engines: NextDueCache, view: View, days: Sequence[_DayBounds],
 
 
 def _groups(days: Sequence[_DayBounds], planned: Instant) -> Iterator[range]:
-    """The days that may be counted together: those of 24 hours of which nothing is planned yet, and others alone."""
+    """Days in groups that can be counted together: 24 hours long, without planned entries; others are alone."""
     is_plain = [day.start > planned and day.end - day.start == DAY for day in days]
     for plain, numbers in groupby(range(len(days)), is_plain.__getitem__):
         some = list(numbers)

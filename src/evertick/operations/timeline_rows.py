@@ -143,5 +143,5 @@ def downtimes_of(context: Context, view: View, since: Instant, until: Instant) -
 
 
 def _is_missed(row: LedgerRow) -> bool:
-    """Whether nobody was there when it was due: it was decided later, and its job was not paused."""
+    """Whether no scheduler was running when it was due: it was decided later, and its job was not paused."""
     return row.decided_at > row.key.scheduled_for and not read_facts(row.facts).held_since

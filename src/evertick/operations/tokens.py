@@ -1,4 +1,4 @@
-"""Who may use the API: tokens with a role, of which only a hash is kept."""
+"""Who may use the API: tokens with a role; only a hash of each is stored."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Tokens:
         try:
             found = [_from_plain(plain) for plain in json.loads(content)["tokens"]]
         except (ValueError, KeyError, TypeError) as error:
-            # Fail closed: nobody is let in by a file that cannot be read.
+            # Fail closed: a file that cannot be read admits no one.
             raise SettingsError(
                 f"{self._path} is not a valid token file. Next: restore it, or move it away to start with none."
             ) from error

@@ -54,7 +54,7 @@ _NOT_KEPT = {
 """Why a missed occurrence was not kept, where the rule alone decided it."""
 _OVERDUE_US = 5 * SECOND
 _AWAY_US = 30 * SECOND
-"""A scheduler that has not planned for this long is not at work."""
+"""A scheduler that has not planned for this long is not running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +305,7 @@ def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
     elif row.state in ACTIVE:
         sentences.append(f"active for {duration_text(max(now - row.started_at, 0))}")
     if row.detail and row.state is not SUCCEEDED and row.detail != f"exit code {row.exit_code}":
-        # An attempt that goes on has nothing to tell yet: these are the words of the one before.
+        # A running attempt has no result yet: this detail belongs to the previous one.
         whose = "previous attempt: " if row.state in (LAUNCHING, RUNNING) and row.attempt > 1 else ""
         replaced_by = read_facts(row.facts).other if row.state is CANCELLED else ""
         words = f"replaced by the run of {_clock_of(answer, replaced_by)}" if replaced_by else row.detail

@@ -1,7 +1,7 @@
 """On which days do the occurrences of a schedule run?
 
-One judgement serves the planner, catch-up, backfill, previews, `verify` and pages: an occurrence on an excluded day
-does not run, and belongs into the ledger as skipped; with `shift` its time is due on the nearest day that is left.
+The planner, catch-up, backfill, previews, `verify` and pages share this rule: an occurrence on an excluded day does not
+run, and is entered in the ledger as skipped; with `shift` it is due on the nearest day that is not excluded.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from evertick.model.instant import Instant, to_text
 from evertick.planning.days import ZoneDays
 
 SHIFT_DAYS_MAX = 366
-"""An occurrence moves at most this far; where every day of a year is excluded, it is skipped."""
-_JUMPS_MAX = 1_000  # a monthly schedule finds its day within forty years, or is taken to have none
+"""An occurrence moves at most this far; if every day of a year is excluded, it is skipped."""
+_JUMPS_MAX = 1_000  # a monthly schedule has a day within forty years, or none at all
 _WEEK = 7
 
 
@@ -25,11 +25,11 @@ class Exclusion(NamedTuple):
     """Why an occurrence does not run on its day."""
 
     calendar: str
-    """The calendar that excludes the day; of `only`, all that do not have it."""
+    """The calendar that excludes the day; for `only`, all calendars that lack it."""
     day: str
-    """What the day is called."""
+    """The name of the day."""
     is_listed: bool = True
-    """Whether the day is in the calendar, which the job skips, or is not, and the job runs only then."""
+    """Whether the job skips the days of the calendar, or runs only on them."""
     moved_to: Instant | None = None
 
     @property
@@ -37,7 +37,7 @@ class Exclusion(NamedTuple):
         return Facts(calendar=self.calendar, day=self.day, moved_to=self.moved_to or 0)
 
     def until(self, last: Exclusion) -> Exclusion:
-        """One for several days next to each other, of which `last` is the last."""
+        """One exclusion for consecutive days up to `last`."""
         return self if last.day == self.day else self._replace(day=f"{self.day} to {last.day}", moved_to=None)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Exclusion(NamedTuple):
 
 
 def excluded_text(facts: Facts) -> str:
-    """The reason of an exclusion of which only the facts are left."""
+    """The reason of an exclusion, from its facts alone."""
     return f"{facts.day} is excluded by the calendar {facts.calendar}"
 
 
@@ -92,7 +92,7 @@ class DayRule:
 
     def next_day(self, day: Day, *, excluded: bool) -> Day | None:
         """The first day from this one on that is excluded, or that is not; None: there is none."""
-        # Behind the last day that is listed, each week is like the one before.
+        # After the last listed day, each week is like the one before.
         for one in range(day, max(day, self._last + 1) + _WEEK):
             if self.excludes(one) is excluded:
                 return one
@@ -133,12 +133,12 @@ class _Days:
 
 @lru_cache(maxsize=256)
 def day_rule(rule: CalendarRule) -> DayRule:
-    """Shared by every schedule under the same rule."""
+    """Shared by all schedules with the same rule."""
     return DayRule(rule)
 
 
 class ExcludedOccurrences:
-    """The occurrences of a schedule that its calendar takes away, moved or not."""
+    """The occurrences of a schedule that its calendar excludes, moved or not."""
 
     __slots__ = ("_base", "_days", "_rule")
 
@@ -151,7 +151,7 @@ class ExcludedOccurrences:
         return self._rule.rule.shift is not None
 
     def exclusion(self, at: Instant) -> Exclusion | None:
-        """Why an occurrence of this instant does not run then; None: its day is not excluded."""
+        """Why an occurrence of this instant does not run; None: its day is not excluded."""
         day = self._days.day_of(at)
         found = self._rule.exclusion(day)
         if found is None or self._rule.rule.shift is None:
@@ -187,7 +187,7 @@ class ExcludedOccurrences:
 
 
 class CalendarSchedule:
-    """The occurrences that run: those of the days that are not excluded, and those that were moved to one."""
+    """The occurrences that run: those on days that are not excluded, and those moved to one."""
 
     __slots__ = ("__weakref__", "_base", "_days", "_rule", "excluded")
 
@@ -255,7 +255,7 @@ class CalendarSchedule:
         return found
 
     def _next_target(self, day: Day) -> Day | None:
-        """The first day from this one on with an excluded neighbour whose occurrences move to it."""
+        """The first day from this one on that receives occurrences from an excluded day."""
         rule = self._rule
         if rule.rule.shift is Shift.NEXT:
             if not rule.excludes(day) and rule.excludes(day - 1):

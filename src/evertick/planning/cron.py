@@ -125,7 +125,7 @@ class Cron:
                     if pattern.per_day > 1:
                         self._remember(local, start, end, offset)
                     return found
-                # The match stands in a later stretch, as long as local time goes on from one to the next.
+                # The match is also valid in a later period, as long as local time is continuous between the two.
                 _, stretches = self._reading()
                 local_end = end + offset
                 for later in range(number + 1, min(number + 4, len(stretches))):
@@ -178,9 +178,9 @@ class Cron:
         return total
 
     def count_days(self, start: int, days: int) -> list[int]:
-        """How many fires there are in each of consecutive stretches of 24 hours, the first of which begins at `start`.
+        """The number of fires in each of consecutive periods of 24 hours, beginning at `start`.
 
-        Where no clock changes on the way, the times of day are looked at once for all of them.
+        If no clock changes in between, the times of day are computed once for all of them.
         """
         met = self._stretches(start - 1, start + days * DAY - 1)
         if len(met) == 1 and not self._is_owed(met[0][1], start - 1):

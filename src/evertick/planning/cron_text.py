@@ -107,7 +107,7 @@ def _day_phrase(rule: DayRule) -> tuple[str, bool]:
 
 
 def _dates(rule: DayRule) -> list[str]:
-    """Days of the month in words; none where each is meant."""
+    """Days of the month in words; empty for every day."""
     if rule.month_days == _EVERY_DATE:
         return []
     days = _bits(rule.month_days)
@@ -128,7 +128,7 @@ def _dates(rule: DayRule) -> list[str]:
 
 
 def _weekdays(rule: DayRule) -> list[str]:
-    """Weekdays in words; none where each is meant."""
+    """Weekdays in words; empty for every day."""
     if rule.weekdays == _EVERY_WEEKDAY:
         return []
     if rule.weekdays == 0b0111110:

@@ -61,7 +61,7 @@ class _Group:
         self._snapshot = None
 
     def snapshot(self) -> tuple[str, ...]:
-        """The members as a value that later changes do not touch; made anew only after one."""
+        """The members as an immutable value; rebuilt only after a change."""
         if isinstance(self.members, tuple):
             return self.members
         if self._snapshot is None:

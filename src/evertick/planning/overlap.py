@@ -36,7 +36,7 @@ def admit(overlap: Overlap, occupancy: Occupancy) -> Admission:
             # A kept missed occurrence that still waits for its turn counts as active: it will be, in a moment.
             return Admission.START if is_free and not occupancy.waiting else Admission.SKIP
         case OverlapKind.WAIT | OverlapKind.PARALLEL:
-            # Nobody overtakes: with others waiting, a newcomer goes to the end even when there is room.
+            # No run overtakes: if others wait, a newcomer goes to the end even if it could start.
             return Admission.START if is_free and not occupancy.waiting else Admission.WAIT
         case OverlapKind.LATEST:
             if is_free and not occupancy.waiting:

@@ -46,7 +46,7 @@ class JobView:
     job: Job
     watermark: Instant
     planned: tuple[Instant, ...] = ()
-    """Occurrences entered ahead as on time that were not fired; the late ones among them are settled anew."""
+    """Planned occurrences that were on time and were not fired; the late ones among them are decided again."""
     waiting: tuple[RunKey, ...] = ()
     """The backlog, oldest first: it is in the ledger, also where it lies after the watermark."""
     idle_reason: SkipReason = SkipReason.MISSED
@@ -114,7 +114,7 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
     schedules = compile_all(job.schedules)
     # A clock that went backward must not decide anything a second time, nor call the future missed.
     through = max(now + preread_us, view.watermark)
-    # The grace is for a scheduler that is a little late. While the job was held, nobody was: all of that is settled.
+    # The grace is for a scheduler that is a little late. While the job was held, none was late: all of it is settled.
     grace_us = 0 if view.was_held else job.policy.grace_us
     missed_end = min(max(missed_through(now, grace_us), view.watermark), through)
     late_planned = tuple(at for at in view.planned if at <= missed_through(now, job.policy.grace_us))
@@ -273,7 +273,7 @@ def _reason_for_planned(
 
 
 def skip_around(gap: Entry, schedules: Sequence[Schedule], lines: Iterable[tuple[Instant, Instant]]) -> list[Entry]:
-    """What is left of a gap around lines that are there already, each given by its first and last instant."""
+    """What is left of a gap around existing entries, each given by its first and last instant."""
     assert gap.through is not None
     assert gap.reason is not None
     told = (gap.detail, gap.facts)
@@ -291,9 +291,9 @@ def _skip(
     told: tuple[str, str],
     now: Instant,
 ) -> list[Entry]:
-    """Entries for every occurrence in `(start, end]`, long stretches as gaps.
+    """Entries for every occurrence in `(start, end]`, long periods as gaps.
 
-    `around` are the lines beside them, each by its first and last instant, in order: nothing is entered inside one.
+    `around` are the existing entries, each by its first and last instant, in order: nothing is entered inside one.
     """
     detail, facts = told
     entries: list[Entry] = []
@@ -327,7 +327,7 @@ def _skip(
 def _windows(
     start: Instant, end: Instant, around: Sequence[tuple[Instant, Instant]]
 ) -> Iterator[tuple[Instant, Instant]]:
-    """What is left of `(start, end]` between lines that are there already."""
+    """What is left of `(start, end]` between existing entries."""
     for first, last in around:
         if last <= start:
             continue

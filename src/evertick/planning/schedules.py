@@ -123,7 +123,7 @@ Engine: TypeAlias = CronSchedule | Every | At | CalendarSchedule
 
 _Shared: TypeAlias = CronSpec | EverySpec | CalendarSpec
 
-# Weak, so that an engine lives as long as somebody plans with it and no longer: jobs come and go for years.
+# Weak references: an engine lives only as long as jobs use it, because jobs come and go for years.
 _engines: WeakValueDictionary[_Shared, CronSchedule | Every | CalendarSchedule] = WeakValueDictionary()
 
 # An H on its own, not the one of THU, @hourly or a zone. Seeing one too many would only cost sharing.
@@ -142,7 +142,7 @@ def compile_schedule(spec: ScheduleSpec) -> Engine:
     return At(spec.instant) if isinstance(spec, AtSpec) else _compile_shared(spec)
 
 
-# The recent ones are kept although nobody holds them: previews ask for the same few again and again.
+# Recent ones are kept although no job uses them: previews ask for the same few again and again.
 @lru_cache(maxsize=1_024)
 def _compile_shared(spec: _Shared) -> CronSchedule | Every | CalendarSchedule:
     spec = _without_unused_name(spec)
@@ -173,14 +173,14 @@ def excluded_of(engines: Iterable[Engine]) -> tuple[ExcludedOccurrences, ...]:
 
 
 def compile_occurrences(specs: Iterable[ScheduleSpec]) -> tuple[Schedule, ...]:
-    """All that belongs into the ledger: what runs, and what the calendar excludes."""
+    """Everything that must be in the ledger: what runs, and what the calendar excludes."""
     engines = compile_all(specs)
     excluded = excluded_of(engines)
     return (*engines, *excluded) if excluded else engines
 
 
 def exclusion_of(specs: Iterable[ScheduleSpec], at: Instant) -> Exclusion | None:
-    """Why the occurrence of an instant does not run; None: it does, be it as another schedule of the job says."""
+    """Why the occurrence of an instant does not run; None: it runs, perhaps by another schedule of the job."""
     engines = compile_all(specs)
     excluded = excluded_of(engines)
     if not excluded or any(isinstance(one, At) and one.instant == at for one in engines):

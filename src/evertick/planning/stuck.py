@@ -55,7 +55,7 @@ def is_stuck(
     now: Instant,
 ) -> bool:
     """Whether an open entry is; `rows` are all open ones of its job."""
-    # Without a scheduler at work the floor stays, and everything waits for one.
+    # Without a running scheduler the floor does not move, and everything waits for one.
     worked_until = min(now, floors.get(bucket_of(row.key.job_id), 0))
     if record is None or record.held or _moves_at(row) > worked_until - STUCK_US:
         return False

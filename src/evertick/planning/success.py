@@ -9,8 +9,8 @@ from evertick.model.lifecycle import Trigger
 def already_succeeded(trigger: Trigger, previous_for: Instant | None, last_success_at: Instant | None) -> bool:
     """Whether a run succeeded since the previous occurrence, whose own run does not count.
 
-    Only a live occurrence is asked: a caught-up or backfilled one stands for work of its own time, and somebody who
-    asks for a run wants one. `previous_for` is the due time before this one, None when this is the first.
+    Only a live occurrence is checked: a caught-up or backfilled one is for its own time, and a requested run always
+    runs. `previous_for` is the previous due time; None if this is the first.
     """
     if trigger is not Trigger.SCHEDULER or last_success_at is None:
         return False

@@ -1,7 +1,7 @@
 """Is every occurrence of every job in the ledger, once?
 
-It rests on nothing the planner believes: the schedules that were in force, the watermarks and the lines are read back,
-every occurrence is computed anew, and each must have a line of its own or lie inside a gap.
+It relies on nothing that the planner remembers: it reads the schedules that were in force, the watermarks and the
+entries, computes every occurrence again, and each must have its own entry or be inside a gap.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from evertick.planning.schedules import (
 )
 
 PIECE = 50_000
-"""Occurrences looked at together: a year of a job that is due every second must not fill the memory."""
+"""Occurrences processed together: a year of a job that is due every second must not fill the memory."""
 
 
 class Stretch(NamedTuple):
-    """The occurrences of `schedules` in `(start, end]` belong into the ledger."""
+    """The occurrences of `schedules` in `(start, end]` must be in the ledger."""
 
     start: Instant
     end: Instant
@@ -41,7 +41,7 @@ class Stretch(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Occurrences next to each other that no line speaks of."""
+    """Consecutive occurrences without an entry."""
 
     job_id: str
     first: Instant
@@ -56,30 +56,30 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the ledger was found to hold."""
+    """The result of the check."""
 
     occurrences: int = 0
-    """How many the schedules have, up to the watermarks."""
+    """The number of occurrences of all schedules, up to the watermarks."""
     runs: int = 0
-    """Lines of the schedule that became a run, or will."""
+    """Entries of the schedule that became a run, or will."""
     skips: Mapping[str, int] = field(default_factory=dict)
-    """Occurrences skipped, by reason; those inside gaps count one by one."""
+    """Skipped occurrences, by reason; those inside gaps are counted individually."""
     gaps: int = 0
     lost: tuple[Lost, ...] = ()
     duplicates: tuple[RunKey, ...] = ()
-    """Lines about an occurrence that another line speaks of already."""
+    """Entries for an occurrence that already has one."""
     miscounted: tuple[RunKey, ...] = ()
-    """Gaps that say another number of occurrences than their schedule has."""
+    """Gaps whose number of occurrences differs from their schedule."""
     strays: tuple[RunKey, ...] = ()
     """Runs for an instant that no known schedule of the job has."""
     stuck: tuple[RunKey, ...] = ()
     """Open entries that are overdue, wait for nothing that can be named, and do not move."""
     wrong_counts: tuple[WrongCount, ...] = ()
-    """Counts by hour that differ from the entries."""
+    """Hourly counts that differ from the entries."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing was lost, nothing decided twice, nothing forgotten on its way, and all counted right."""
+        """Whether nothing is lost, decided twice or stuck, and all counts are right."""
         decided = self.lost or self.duplicates or self.miscounted or self.strays
         return not (decided or self.stuck or self.wrong_counts)
 
@@ -90,7 +90,7 @@ def verify_ledger(
     floors: Mapping[int, Instant],
     rows: Iterable[LedgerRow],
 ) -> Report:
-    """Compare what should be in the ledger with what is; requested runs among the rows are passed over."""
+    """Compare what should be in the ledger with what is; requested runs are ignored."""
     lines_of: defaultdict[str, list[ScheduleLine]] = defaultdict(list)
     for line in schedules:
         lines_of[line.job_id].append(line)
@@ -123,7 +123,7 @@ def verify_ledger(
                 skips[row.reason or "unknown"] += row.occurrences
             else:
                 runs += 1
-            # What was started must not lie on a day that the calendar of then excludes.
+            # A run must not be on a day that the calendar in force excluded.
             if not any(_is_due(one, row.key.scheduled_for) for one in (runnable if row.attempt else said)):
                 # Before the first line nothing can be judged. A skip did nothing: it may be left of a schedule that
                 # was written and edited again before it came into force.
@@ -210,7 +210,7 @@ def _without_line(
         if not count:
             return
         if not cover.has_line(start, end):
-            # Counted, not listed: a ledger that lost a year must not take a year to say so.
+            # Counted, not listed: reporting that a year is missing must not take a year.
             first, last = first_of(schedules, start, end), previous_of(schedules, end + 1)
             assert first is not None
             assert last is not None
@@ -242,9 +242,9 @@ def duplicates_of(rows: Sequence[LedgerRow]) -> list[RunKey]:
 
 
 def _is_counted_right(row: LedgerRow, lines: Sequence[ScheduleLine], said: Sequence[tuple[Schedule, ...]]) -> bool:
-    """Whether a gap holds as many occurrences as it says, by the schedules in force, or by one that was replanned.
+    """Whether a gap has as many occurrences as it says, by the schedules in force, or by a replanned one.
 
-    After an edit the stretch since the earliest waiting run is planned anew, under the new schedule.
+    After an edit, the period since the earliest waiting run is planned again, under the new schedule.
     """
     start, end = row.key.scheduled_for - 1, row.through
     assert end is not None

@@ -18,7 +18,7 @@ from evertick.settings.parts import LaneSettings
 
 Ticket = TypeVar("Ticket", bound=Hashable)
 KNOWN_MAX = 100_000
-"""Jobs that are remembered to be fast: those that were dispatched last."""
+"""How many jobs are remembered as fast: the most recently dispatched."""
 
 
 class Lane(StrEnum):
@@ -27,7 +27,7 @@ class Lane(StrEnum):
 
 
 class Turn(Enum):
-    """What is to be done with a launch that was offered."""
+    """What to do with an offered launch."""
 
     NOW = "now"
     LATER = "later"
@@ -42,7 +42,7 @@ class _Dispatch(NamedTuple):
 
 
 class Lanes(Generic[Ticket]):
-    """The dispatches under way and those that wait. It reads no clock: every method takes the time."""
+    """Dispatches in progress and waiting. It reads no clock: every method takes the time."""
 
     def __init__(self, settings: LaneSettings) -> None:
         self._settings = settings
@@ -51,7 +51,7 @@ class Lanes(Generic[Ticket]):
         self._used = {Lane.FAST: 0, Lane.SLOW: 0}
         self._waiting: dict[Lane, OrderedDict[Ticket, str]] = {lane: OrderedDict() for lane in Lane}
         self._express: OrderedDict[Ticket, str] = OrderedDict()
-        """Those that wait for the fast lane and are known to be fast."""
+        """Launches that wait for the fast lane and are known to be fast."""
         self._known_fast: OrderedDict[str, None] = OrderedDict()
         self._under_way: OrderedDict[Ticket, _Dispatch] = OrderedDict()
         self._minute = 0
@@ -62,7 +62,7 @@ class Lanes(Generic[Ticket]):
         return Lane.SLOW if self._slow_counts.get(job_id, 0) > self._settings.forgiven else Lane.FAST
 
     def offer(self, ticket: Ticket, job_id: str, now: Instant) -> Turn:
-        """Take a launch in; what it answers `LATER` for comes back from `ended` or `overdue`."""
+        """Accept a launch; one answered with `LATER` is returned by `ended` or `overdue`."""
         lane = self.lane_of(job_id, now)
         is_express = lane is Lane.FAST and job_id in self._known_fast
         if self._used[lane] < self._size_for(lane, is_express=is_express):
@@ -79,7 +79,7 @@ class Lanes(Generic[Ticket]):
         return self._size[lane] - reserve
 
     def ended(self, ticket: Ticket, now: Instant, *, is_measured: bool = True) -> Sequence[Ticket]:
-        """A dispatch is over; answers those whose turn it is now. One that is not under way changes nothing."""
+        """A dispatch is over; returns the launches whose turn it is now. An unknown one changes nothing."""
         dispatch = self._under_way.pop(ticket, None)
         if dispatch is None:
             return ()
@@ -100,9 +100,9 @@ class Lanes(Generic[Ticket]):
                 self._known_fast.popitem(last=False)
 
     def overdue(self, now: Instant) -> Sequence[Ticket]:
-        """Let dispatches that have become slow give their place in the fast lane up; answers whose turn it is now.
+        """Let slow dispatches release their place in the fast lane; returns the launches whose turn it is now.
 
-        Without it, the first time that many slow jobs come at once they would fill the fast lane before being known.
+        Without it, many slow jobs that come at once for the first time would fill the fast lane before they are known.
         """
         for ticket, dispatch in self._under_way.items():
             if now - dispatch.since <= self._settings.slow_after_us:

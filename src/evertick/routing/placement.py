@@ -77,6 +77,6 @@ def executor_of(text: str) -> str:
 
 
 def is_shared(text: str) -> bool:
-    """Whether it is with members or a cluster, whom every node can reach; nobody but they has to be asked for it."""
+    """Whether it is on members or a cluster, which every node can reach, so that no other node has to be asked."""
     placed = parse_placement(text)
     return bool(placed.members) or placed.executor == KUBERNETES

@@ -78,9 +78,9 @@ def _broadcast(asked: Asked) -> Placement | Nowhere:
     found = [member for member in matching(routing.labels, asked.members) if could_take(member, routing)]
     awaited = sorted(member.name for member in found if member.is_awaited and member.is_open)
     if awaited:
-        # Whoever restarts, or comes back after the others, has its part of the work to do all the same.
+        # A member that restarts, or returns after the others, still has its part of the work to do.
         return Nowhere(f"of {_members(len(found))}: {', '.join(awaited[:3])} may reconnect in a moment")
-    # One that is full is not passed over: a shard that nobody carries out would be work that is left undone.
+    # A full member is not left out: a shard that no member runs would be work left undone.
     there = [member for member in found if member.is_healthy and member.is_open]
     busy = [member.name for member in there if not has_room(member, routing.resources)]
     names = sorted(member.name for member in there)

@@ -1,7 +1,7 @@
-"""Which member of the fleet an attempt goes to: ten ways to choose one. The eleventh, all of them, is in `placing`.
+"""Which member of the fleet an attempt goes to: ten ways to choose one. The eleventh, all of them, is in `selection`.
 
-Each is a function of values: who is there, where the job ran before, and what the attempt is called. What rotates needs
-no counter: where a job ran last is in the ledger, so a restart or another node goes on where this one stopped.
+Each is a function of values: the members, where the job ran before, and the name of the attempt. A rotation needs no
+counter: the ledger knows where a job ran last, so a restart or another node continues where this one stopped.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class CalendarSource:
     """Paths of iCalendar files."""
 
     def placed(self, base: Path) -> CalendarSource:
-        """With paths as they are meant from a folder."""
+        """With paths resolved against a folder."""
         ics = tuple(str(base / Path(path).expanduser()) for path in self.ics)
         return CalendarSource(self.dates, self.weekdays, self.holidays, ics)
 

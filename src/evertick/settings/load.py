@@ -166,7 +166,7 @@ def _check_together(found: _Found) -> None:
 
 
 def _placed(setting: Setting, value: Any, base: Path | None) -> Any:
-    """Paths in a file are meant from where the file lies."""
+    """Paths in a file are relative to the file."""
     if base is None:
         return value
     if setting.kind is CALENDARS:
@@ -245,7 +245,7 @@ def reveal(value: Value, environ: Mapping[str, str], what: str) -> str:
         if value.source == "env":
             found = environ[value.name]
         else:
-            # Not blocking: opening a pipe without a writer would block the start for ever.
+            # Not blocking: opening a pipe without a writer would block the start forever.
             with open(os.open(value.name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 found = file.read(SECRET_MAX).decode()
     except (KeyError, OSError, ValueError):

@@ -89,7 +89,7 @@ class Cells:
         self.add(bisect_right(self.bounds, at) - 1, kind, entries, occurrences)
 
     def move_rest(self, bound: Instant, kind: Kind, entries: int, occurrences: int) -> None:
-        """What is in the rest of an hour behind a bound belongs into the cell that begins there."""
+        """The rest of an hour after a bound is counted in the cell that begins there."""
         cell = bisect_right(self.bounds, bound) - 1
         self.add(cell, kind, entries, occurrences)
         self.add(cell - 1, kind, -entries, -occurrences)

@@ -26,7 +26,7 @@ LEFT_OUT = frozenset({SkipReason.MISSED, SkipReason.PAUSED, SkipReason.CAP, Skip
 AT_START = frozenset({SkipReason.OVERLAP, SkipReason.SUPERSEDED})
 """Further ones, of occurrences that were missed: the policy kept another of the same stretch."""
 RERUN_STATES = frozenset({RunState.FAILED, RunState.TIMED_OUT, RunState.CANCELLED, RunState.LOST, RunState.SKIPPED})
-"""States of which a backfill of missing occurrences makes a new run."""
+"""States for which a backfill of missing occurrences makes a new run."""
 STRETCHES_MAX = 20
 
 

@@ -1,4 +1,4 @@
-"""Which words a field may take, and what each of them stands for."""
+"""Which words a field accepts, and what each of them means."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 _KEPT = "both say which missed occurrences are kept"
 _ACTIVE = "both say what happens while the job is active"
-# In the order in which they are told. A dotted name stands inside the schedule block.
+# In the order in which they are shown. A dotted name is inside the schedule block.
 CONTRADICTIONS: Final = (
     ("missed", "overlapPolicy", _KEPT),
     ("missed", "misfire", _KEPT),

@@ -78,7 +78,7 @@ def _on_the_cluster(
 
 
 def attended(routing: Routing, origins: dict[str, Origin], work: Work) -> tuple[Routing, dict[str, Origin]]:
-    """A container with something around it is attended to here: somebody has to look, to ask and to run it."""
+    """A container with preconditions, hooks or handlers is watched from here, by a process that runs them."""
     around = {
         "its conditions": work.preconditions,
         "its hooks": work.pre_run_hooks or work.post_run_hooks,

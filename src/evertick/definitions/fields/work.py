@@ -22,7 +22,7 @@ from evertick.model.work import NOTHING, Condition, Env, Pipeline, Pod, Secret, 
 PIPELINE_STEP: Final = "pipeline"
 PIPELINE_RESULT: Final = "PIPELINE_RESULT"
 """The variable in which its handlers find where the result is and how many items there were."""
-# Fields of a step that people write at the job, where a single command is meant.
+# Fields of a step that people write at the job if it has a single command.
 _OF_A_STEP: Final = (
     "script",
     "python",

@@ -1,1 +1,1 @@
-"""How the jobs of other schedulers become job files, and what of them cannot be converted."""
+"""Converts the jobs of other schedulers to job files, and lists what cannot be converted."""

@@ -40,7 +40,7 @@ def read_dagu(text: str, source: str, *, timezone: str | None = None) -> Importe
 
 
 def read_dagu_folder(files: Mapping[str, str], *, timezone: str | None = None) -> Imported:
-    """The workflows of several files by their paths; a file that is none is told, and the others are converted."""
+    """The workflows of several files by their paths; a file that is not a workflow is reported and left out."""
     drafts: list[Draft] = []
     notes: list[Note] = []
     for source, text in files.items():

@@ -159,7 +159,7 @@ class Announcer:
                 continue  # nearly all of them
             match fact:
                 case Entry() | Change():
-                    # A change to `running` without an instant only adds words to a run that goes on.
+                    # A change to `running` without an instant only adds a detail to a run that continues.
                     is_news = fact.state in TERMINAL or (fact.state is RUNNING and _started_at(fact) is not None)
                     if is_news and (subject := self._subject(fact.key.job_id)) is not None:
                         self._put((subject, Happening.of(fact)))

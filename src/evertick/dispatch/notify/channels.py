@@ -126,7 +126,7 @@ def look_up(value: Value, environ: Mapping[str, str]) -> str:
     try:
         if value.source == "env":
             return environ[value.name].strip()
-        # Not blocking: opening a pipe without a writer would block this thread for ever.
+        # Not blocking: opening a pipe without a writer would block this thread forever.
         with open(os.open(value.name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(SECRET_MAX).decode().strip()
     except (KeyError, OSError, ValueError):

@@ -55,7 +55,7 @@ class NotifySettings:
 class NotifyConfig:
     settings: NotifySettings = field(default_factory=NotifySettings)
     routes: tuple[Route, ...] = ()
-    """For every job, beside its own."""
+    """For every job, in addition to its own."""
     member_channels: tuple[Channel, ...] = ()
     """Receivers for missing members."""
     ledger_channels: tuple[Channel, ...] = ()

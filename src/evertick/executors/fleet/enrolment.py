@@ -73,7 +73,7 @@ class EnrolmentServer:
 
     def close(self) -> None:
         self._is_closed = True
-        # Not closed alone: a thread that waits in accept() would go on waiting.
+        # Closing alone is not enough: a thread that waits in accept() would continue to wait.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -115,7 +115,7 @@ class FleetExecutor:
         return self._assignments.members if self._assignments is not None else ()
 
     def close(self) -> None:
-        """Disconnect; attempts go on, and the next process is told their results."""
+        """Disconnect; attempts continue, and the next process receives their results."""
         if self._loop is not None and self._closing is not None:
             with contextlib.suppress(RuntimeError):  # the thread has ended
                 self._loop.call_soon_threadsafe(self._closing.set)

@@ -36,7 +36,7 @@ AT_ONCE: Final = 8
 LOGS_MAX: Final = 10_000
 KEPT_MAX: Final = 500
 _FLEET: Final = ""
-"""Stands for all members: the fleet is unreachable."""
+"""Represents all members: the fleet is unreachable."""
 
 _Listed = dict[tuple[str, RunKey, int], tuple[float, Sequence[LogFile]]]
 

@@ -1,8 +1,8 @@
-"""For a Dask cluster that is there already: `dask worker ... --preload evertick.executors.fleet.preload`.
+"""For an existing Dask cluster: `dask worker ... --preload evertick.executors.fleet.preload`.
 
 The scheduler takes the same option. A worker becomes a member under its own name (`--name`), with the labels of
-EVERTICK_LABELS (`gpu=true,zone=eu`), and keeps what it runs in EVERTICK_FOLDER, or else in its local directory. Its
-other tasks go on as before.
+EVERTICK_LABELS (`gpu=true,zone=eu`), and keeps its state in EVERTICK_FOLDER, or else in its local directory. Its other
+tasks continue as before.
 """
 
 from __future__ import annotations

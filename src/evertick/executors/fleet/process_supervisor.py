@@ -50,7 +50,7 @@ class Part:
     """Where Dask shows its state, on this machine only; 0: nowhere."""
     slots: int = 0
     lease_seconds: float = LEASE_US / SECOND
-    """How long a member's attempts go on when it does not hear the fleet."""
+    """How long a member's attempts continue without contact with the fleet."""
     offers: Resources = ()
     patience_seconds: float = 60.0
     """How long a member tries to connect before it is restarted."""
@@ -112,7 +112,7 @@ class Supervisor:
             process.send_signal(signal.SIGTERM)
 
     def _watch_certificate(self) -> None:
-        """Restart the process for a new certificate or authority; a member's attempts go on meanwhile."""
+        """Restart the process for a new certificate or authority; a member's attempts continue meanwhile."""
         known, look_at, told = tuple(map(_stamp, self._files)), 0.0, ""
         while not self._stopping.wait(CERTIFICATE_SECONDS):
             if self._renew is not None and time.monotonic() >= look_at:

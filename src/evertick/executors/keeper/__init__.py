@@ -1,1 +1,1 @@
-"""The process that starts runs on this machine and sees them through, whatever becomes of the scheduler."""
+"""The process that starts runs on this machine and watches them to their end, whatever happens to the scheduler."""

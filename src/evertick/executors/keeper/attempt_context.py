@@ -258,7 +258,7 @@ class AttemptContext:
         return check_environment({**env, **run})
 
     def params_for(self, step: Step, kind: SubJob) -> str:
-        """The parameters of a sub-run; `${NAME}` stands for a variable of the step."""
+        """The parameters of a sub-run; `${NAME}` is a variable of the step."""
         if not kind.params:
             return ""
         env = self.env_of(step)

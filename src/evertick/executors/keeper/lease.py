@@ -22,7 +22,7 @@ _READ_TRIES: Final = 3
 
 
 class Lease(NamedTuple):
-    """Instants are in microseconds since boot, suspend included; `UNLIMITED` stands for no lease."""
+    """Instants are in microseconds since boot, suspend included; `UNLIMITED` means no lease."""
 
     end_at: int
     """From then on processes are asked to end, and nothing new is started."""

@@ -69,7 +69,7 @@ class Recorder:
         self._journal.append(*line)
 
     def write_through(self) -> bool:
-        """Put the queued lines on disk now; whether that worked."""
+        """Write the queued lines to disk now; returns whether that worked."""
         return self._journal.flush()
 
     def record(self, state: AttemptState, verb: str, *fields: object, is_reported: bool = True) -> None:
@@ -100,7 +100,7 @@ class Recorder:
         self.flush_soon()
 
     def report_lost(self, attempt_id: AttemptId, end: AttemptEnd) -> None:
-        """An attempt of which the journal has no line."""
+        """An attempt without a line in the journal."""
         self.report(_finished(attempt_id, end, 0, None))
 
     def report_unknown(self, attempt_id: AttemptId, fence: int) -> None:
@@ -110,7 +110,7 @@ class Recorder:
         self.report(_line(protocol.REFUSED, attempt_id, detail, fence))
 
     def open_reports(self) -> list[bytes]:
-        """What a scheduler that has just connected is told: every open attempt and every undelivered result."""
+        """What a newly connected scheduler receives: every open attempt and every undelivered result."""
         self._flush()
         lines = [line for state in self.states.open.values() for line in _lines_of(state)]
         lines += [line for state in self.states.undelivered() for line in _lines_of(state)]

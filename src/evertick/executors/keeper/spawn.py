@@ -77,7 +77,7 @@ class Limits(NamedTuple):
 
 
 class Reaper:
-    """Reaps every child. One SIGCHLD may stand for many exits, so each time all are collected."""
+    """Reaps every child. One SIGCHLD may represent many exits, so all are collected each time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._waiting: dict[int, asyncio.Future[Exit]] = {}

@@ -36,13 +36,13 @@ from evertick.planning.workflow import StepOutcome
 
 
 class CancelScope:
-    """Whether an attempt goes on, and what has to be cancelled when it does not."""
+    """Whether an attempt continues, and what to cancel when it does not."""
 
     def __init__(self, runtime: Runtime, recorder: AttemptRecorder) -> None:
         self.runtime = runtime
         self.recorder = recorder
         self.halted: tuple[RunState, str] | None = None
-        """As what the attempt ends, and why; None while it goes on."""
+        """The state in which the attempt ends, and why; None while it continues."""
         self.has_started = False
         self.has_interrupted = False
         """Whether halting has ended something, or kept something from being done."""

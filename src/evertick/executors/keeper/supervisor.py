@@ -282,7 +282,7 @@ class Supervisor:
             self._recorder.report_state(state)
 
     def _take_back(self, state: AttemptState, detail: str) -> None:
-        """Refuse an accepted attempt of which nothing was started: the scheduler may launch it again."""
+        """Refuse an accepted attempt that started nothing: the scheduler may launch it again."""
         self._unconfirmed.discard(state.number)
         self._abandoned.pop(state.number, None)
         self._recorder.write(REFUSED, state.number)

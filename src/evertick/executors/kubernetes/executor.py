@@ -129,7 +129,7 @@ class KubernetesExecutor:
             return (Member(self.name, self._connection.is_healthy, running),)
 
     def close(self) -> None:
-        """Disconnect; attempts go on, and the next process finds them."""
+        """Disconnect; attempts continue, and the next process finds them."""
         with self._lock:
             self._closing.set()
         self._connection.close()

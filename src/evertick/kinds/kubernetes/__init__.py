@@ -1,1 +1,1 @@
-"""What a pod is: its Job on the cluster, what becomes of it, and the process that attends to one for a step."""
+"""A container on a cluster: its Job, its outcome, and the process that watches one for a step."""

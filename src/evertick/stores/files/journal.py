@@ -44,8 +44,7 @@ class Journal:
         self.end += len(line)
 
     def rotate(self, previous: Path, start: int) -> None:
-        """Put this journal in the place of the previous one, and go on in one that begins with what came from `start`
-        on."""
+        """Make this journal the previous one, and continue in a new one that begins with the writes from `start` on."""
         self._clear_leftovers()  # a line that was never acknowledged must not pass for the next one
         draft = self.path.with_name(f"{self.path.name}.tmp-{os.getpid()}")
         draft.unlink(missing_ok=True)

@@ -168,7 +168,7 @@ class TimeIndex:
         quota = max(count // max(len(reads), 1), QUOTA_MIN)
         parts = [read(low, high, quota) for read in reads]
         found = sorted(chain(earlier, *parts), reverse=not where.oldest_first)
-        # Behind the last place of a list that goes on, it may have more.
+        # After the last place of a list that continues, there may be more.
         ends = [part[-1] for part in parts if len(part) == quota]
         if not ends:
             return found
@@ -224,7 +224,7 @@ class TimeIndex:
         return gaps[number - 1] if number else None
 
     def _reaching(self, job_ids: Iterable[str], since: Instant) -> list[Place]:
-        """Where gaps begin that begin before this instant and go on at it; of all jobs if none is named."""
+        """The beginnings of gaps that begin before this instant and include it; of all jobs if none is named."""
         gaps = ((job_id, self._gap_before(job_id, since - 1)) for job_id in set(job_ids) or self._gaps)
         return [(gap[0], job_id, "") for job_id, gap in gaps if gap is not None and gap[1] >= since]
 

@@ -31,7 +31,7 @@ def compact(
     default_before: Instant | None,
     limit: int,
 ) -> tuple[int, HourCounts]:
-    """The rule of `Store.compact`, in one transaction; answers also what is to be taken off the hourly counts."""
+    """The rule of `Store.compact`, in one transaction; also returns what to subtract from the hourly counts."""
     old = sorted(_old_lines(connection, before, default_before, limit), key=lambda line: line[:3])[:limit]
     if not old:
         return 0, HourCounts()

@@ -75,7 +75,7 @@ class SchemaEditor:
         hour_counts.recount(self._connection)
 
     def _look(self) -> sa.Inspector:
-        return sa.inspect(self._connection)  # anew each time: an inspector remembers what it saw
+        return sa.inspect(self._connection)  # a new one each time: an inspector caches what it has seen
 
     def _mysql_options(self) -> dict[str, str]:
         """Byte-wise comparison without padding; the two servers name that collation differently."""

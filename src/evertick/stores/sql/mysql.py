@@ -28,7 +28,7 @@ _OFF: Final = frozenset({0, "0", "OFF", "NO"})
 
 _DEFAULTS: Final = {
     "connect_timeout": CONNECT_SECONDS,
-    # A server that vanished without a word must not hold the scheduler for ever.
+    # A server that vanished must not block the scheduler forever.
     "read_timeout": ANSWER_SECONDS,
     "write_timeout": ANSWER_SECONDS,
     "charset": "utf8mb4",
@@ -69,7 +69,7 @@ class MysqlStore(ServerStore):
         return connection.exec_driver_sql(statement, tuple(value for row in rows for value in row)).rowcount
 
     def _lock_gaps(self, connection: sa.Connection, exclusive: bool) -> None:
-        # The oldest row of the schema's history is there for ever and is otherwise only read.
+        # The oldest row of the schema's history always exists and is otherwise only read.
         lock = "FOR UPDATE" if exclusive else "LOCK IN SHARE MODE"
         connection.exec_driver_sql(f"SELECT version FROM evertick_schema WHERE version = {FIRST} {lock}").all()
 

@@ -65,7 +65,7 @@ class SqliteStore(SqlStore):
         return Capabilities(change_stamps=self, integrity_checks=self, backups=self)
 
     def change_stamp(self) -> object:
-        """Of the file and its write-ahead log, one of which every commit writes to."""
+        """The file and its write-ahead log; every commit writes to one of them."""
         found = []
         for path in (self.path, self._log):
             try:

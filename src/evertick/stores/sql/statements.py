@@ -58,7 +58,7 @@ class Dialect:
     keep: str
     """The same for an insert that keeps the existing row; {keys} and {key} are filled in."""
     has_values: bool = False
-    """A list of values may stand for a table and name its columns: planned faster than as many selects."""
+    """A list of values can be used as a table with named columns: planned faster than as many selects."""
     text_cast: str = ""
     number_cast: str = ""
     share_lock: str = ""
@@ -194,7 +194,7 @@ class Statements:
         return self.insert_entry + f", ({self.tongue.marks(len(ENTRY_COLUMNS))})" * (count - 1)
 
     def _change_of(self, is_known: tuple[bool, ...]) -> tuple[str, Callable[[Sequence[Any]], tuple[Any, ...]]]:
-        """The statement for changes of which these columns are known, and what takes its values from a row."""
+        """The statement for changes with these known columns, and the function that takes its values from a row."""
         mark = self.tongue.mark
         columns = [name for name, known in zip(_SET, is_known, strict=False) if known or name in _ALWAYS_SET]
         sets = ", ".join(f"{name} = {mark}" for name in columns)

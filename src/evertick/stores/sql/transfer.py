@@ -89,7 +89,7 @@ def _copy_tables(
             writing.execute(sa.insert(table), [dict(row) for row in rows])
             done += len(rows)
             report(done, total)
-    # The epochs go on, so that no old fencing token is valid; the leases themselves do not move.
+    # The epochs continue, so that no old fencing token is valid; the leases themselves are not copied.
     writing.execute(sa.update(LEASES).values(expires_at=0))
     copied = {table.name: _rows_in(writing, table) for table in tables}
     if copied != counts:
