@@ -11,7 +11,7 @@ declares in `capabilities` what only some stores can do. Three rules hold for al
 - Every call may be repeated after `StoreUnavailable`, whose outcome is unknown: an entry that is there already
   with the same `by` is ours, a change that is there already is applied, a lease that is held is renewed.
 
-Stores are synchronous. Whatever only reads, and `commit` of requests, may be called by any thread.
+Stores are synchronous. Whatever only reads, and `commit` of requests or stored jobs, may be called by any thread.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from evertick.model.ledger import (
     RequestKind,
     ScheduleLine,
     Snapshot,
+    StoredJob,
     WrongCount,
 )
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
@@ -58,6 +59,7 @@ __all__ = [
     "ScheduleLine",
     "Snapshot",
     "Store",
+    "StoredJob",
     "Tally",
     "WrongCount",
 ]
@@ -109,7 +111,7 @@ class Page:
 
 
 class Ledger(Protocol):
-    """What scheduling needs of a ledger: nine verbs."""
+    """What scheduling needs of a ledger: ten verbs."""
 
     def load(self, buckets: Collection[int] | None = None) -> Snapshot:
         """Everything about the jobs of these buckets that planning needs; None: of all."""
@@ -156,6 +158,11 @@ class Ledger(Protocol):
         """The requests of these ids, with their answers."""
         ...
 
+    def stored_jobs(self) -> Mapping[str, str]:
+        """The definitions of the jobs that programs added while they ran, by job; the counter
+        `changes.stored_jobs` grows with each change of one."""
+        ...
+
     def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
         """Of each of these jobs that the ledger knows, the last runs that ended, newest first; a skip is no run."""
         ...
@@ -197,7 +204,8 @@ class LedgerReader(Protocol):
         """How many lines were ever written, by outcome, without counting rows.
 
         `entries.<trigger>` counts lines as they are entered, `ended.<state>` runs as they end,
-        `skipped.<reason>` occurrences that were skipped (a gap counts all of its occurrences).
+        `skipped.<reason>` occurrences that were skipped (a gap counts all of its occurrences), and
+        `changes.stored_jobs` how often a program has added, changed or removed a job.
         """
         ...
 

@@ -306,7 +306,7 @@ def test_whatever_can_be_called_can_be_a_job(scheduler, call, job, params, said)
     run(main)
 
 
-@pytest.mark.parametrize("call", [partial(mail, "hi"), Mailer("hi")], ids=["a partial", "an object"])
+@pytest.mark.parametrize("call", [partial(Mailer("hi")), Mailer("hi")], ids=["a partial", "an object"])
 def test_what_no_other_process_can_find_is_refused_there(scheduler, call):
     with pytest.raises(DefinitionError, match="cannot be found from another process"):
         scheduler.job(isolation="process")(call)

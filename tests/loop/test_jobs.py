@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evertick.loop import plan
@@ -399,6 +401,35 @@ def test_a_job_in_error_is_mended_by_an_edit():
     here.run_until("08:31:10")
     assert here.ledger() == ["08:31 succeeded"]
     assert here.state.jobs["a"].hold is None
+
+
+@pytest.mark.parametrize(
+    ("missed", "settled"),
+    [
+        pytest.param({}, [f"08:3{minute} skipped missed" for minute in range(2, 7)], id="without catch-up"),
+        pytest.param(ALL, [f"08:3{minute} succeeded catchup" for minute in range(2, 7)], id="with catch-up"),
+    ],
+)
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["while it runs", "at a restart"])
+def test_a_definition_that_became_invalid_holds_its_job_and_nothing_of_the_stretch_is_lost(
+    missed, settled, is_restarted
+):
+    good = job("a", MINUTELY, **missed)
+    bad = replace(good, invalid="its function is gone")
+    here = world(good)
+    here.run_until("08:31:10")
+    if is_restarted:
+        here.restart(jobs=[bad])
+    else:
+        here.define(bad)
+    here.run_until("08:36:40")
+    found = here.state.jobs["a"]
+    assert (found.hold, found.error) == (Hold.ERROR, "its function is gone")
+    assert here.started() == ["08:31"]
+    here.define(good)
+    here.run_until("08:37:10")
+    assert found.hold is None
+    assert here.ledger()[1 : len(settled) + 1] == settled
 
 
 def test_doubt_about_the_definitions_asks_for_all_of_them():

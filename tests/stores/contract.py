@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from evertick.errors import Fenced
-from evertick.model.ledger import runs_lease
+from evertick.model.ledger import STORED_JOBS, runs_lease
 from evertick.model.lifecycle import (
     CANCELLED,
     FAILED,
@@ -32,7 +32,7 @@ from evertick.model.lifecycle import (
     Trigger,
 )
 from evertick.routing.selection import PLACES_MAX
-from evertick.store import Batch, DefinitionLine, JobRecord, Lease, ScheduleLine, Store
+from evertick.store import Batch, DefinitionLine, JobRecord, Lease, ScheduleLine, Store, StoredJob
 from tests.stores.building import (
     DAY,
     ELEVEN,
@@ -89,6 +89,7 @@ class CommitContract:
             changes=[became(occurrence(NINE), RUNNING)],
             schedules=[ScheduleLine("report", TEN, "[]")],
             definitions=[DefinitionLine("report", "d1", TEN, "name: report\n")],
+            stored_jobs=[StoredJob("new", "{}")],
             floors={7: TEN},
             epochs={7: epoch, 8: 1},
             requests=[asked("r2")],
@@ -104,8 +105,9 @@ class CommitContract:
             dict(snapshot.floors),
             store.schedules(),
             store.definition("report", "d1"),
+            dict(store.stored_jobs()),
             sorted(store.requests(["r1", "r2"])),
-            dict(store.counters()),
+            {name: count for name, count in store.counters().items() if name != STORED_JOBS},  # a repeat counts too
         )
 
     @pytest.fixture
@@ -194,6 +196,14 @@ class CommitContract:
         assert again.definition("other", "d1") == "another\n"
         assert (again.definition("report", "d2"), again.definition("nobody", "d1")) == (None, None)
         assert [record.definition for record in again.load().jobs] == ["d1"]
+
+    def test_a_stored_job_is_kept_replaced_and_removed_and_each_change_is_counted(self, store, reopen):
+        store.commit(Batch(by="py", stored_jobs=[StoredJob("report", '{"größe": 1}'), StoredJob("other", "{}")]))
+        store.commit(Batch(by="py", stored_jobs=[StoredJob("report", '{"größe": 2}')]))
+        store.commit(Batch(by="py", stored_jobs=[StoredJob("other", None), StoredJob("nobody", None)]))
+        again = reopen()
+        assert again.stored_jobs() == {"report": '{"größe": 2}'}
+        assert again.counters()[STORED_JOBS] == 5
 
     def test_a_job_is_inserted_and_then_replaced(self, store):
         first = JobRecord("report", NINE, held=True, fingerprint="f1", paused_at=NINE, pause_note="freeze", error="e")

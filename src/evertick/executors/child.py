@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import IO, NamedTuple
 
+from evertick.executors.callable_reference import MAIN, reference_of
 from evertick.executors.context import RunContext
 from evertick.executors.function import clipped
 from evertick.model.plain_json import parse_json
@@ -222,12 +223,13 @@ def _readable(pipes: list[int], seconds: float) -> list[int]:
     return [pipe for pipe, _ in poll.poll(math.ceil(seconds * 1_000))]
 
 
-def _location_of(call: Callable[..., object]) -> dict[str, str | None]:
+def _location_of(call: Callable[..., object]) -> dict[str, object]:
     """Where another process finds the function: in a module, or in the main file."""
-    module, name = call.__module__, call.__qualname__
-    if module != "__main__":
-        return {"module": module, "file": None, "name": name}
-    main = sys.modules["__main__"]
+    module, name, args, kwargs, _ = reference_of(call)
+    bound = {"name": name, "args": args, "kwargs": dict(kwargs)}
+    if module != MAIN:
+        return {"module": module, "file": None, **bound}
+    main = sys.modules[MAIN]
     spec = getattr(main, "__spec__", None)
     file = getattr(main, "__file__", None)
-    return {"module": spec.name if spec else None, "file": os.path.abspath(file) if file else None, "name": name}
+    return {"module": spec.name if spec else None, "file": os.path.abspath(file) if file else None, **bound}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -61,6 +62,8 @@ def _find(request: dict[str, Any]) -> Callable[..., Any]:
     for part in request["name"].split("."):
         found = getattr(found, part)
     call: Callable[..., object] = found
+    if request["args"] or request["kwargs"]:
+        return functools.partial(call, *request["args"], **request["kwargs"])
     return call
 
 

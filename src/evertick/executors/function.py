@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from evertick.errors import DefinitionError
+from evertick.executors.callable_reference import NotImportable, reference_of
 from evertick.executors.context import RunContext
 from evertick.model.work import Param
 
@@ -83,13 +84,16 @@ def describe(call: Callable[..., object], isolation: str | None = None) -> Funct
     name = name_of(call)
     is_async = inspect.iscoroutinefunction(underlying(call))
     chosen = _isolation(isolation, is_async, name)
-    is_found = getattr(call, "__qualname__", None) is not None and bool(getattr(call, "__module__", None))
-    if chosen is Isolation.PROCESS and ("<" in name or not is_found):
-        raise DefinitionError(
-            f"'{name}' cannot be found from another process.",
-            hint="Define it at the top level of a module, or use isolation='thread'.",
-            field="isolation",
-        )
+    if chosen is Isolation.PROCESS:
+        try:
+            reference_of(call)
+        except NotImportable as error:
+            raise DefinitionError(
+                f"'{name}' cannot be found from another process: {error}.",
+                hint="Define it at the top level of a module, so that its name is 'module:function', or use "
+                "isolation='thread'.",
+                field="isolation",
+            ) from None
     hints = _hints(underlying(call))
     context_name: str | None = None
     params = []

@@ -82,7 +82,7 @@ class AsyncOperations(Protocol):
         ledger = self._open_ledger()
         if wait:
             await self._require_scheduler(ledger)
-        given = {name: _param_text(value) for name, value in (params or {}).items()}
+        given = param_texts(params)
         kind = enum_of("trigger", trigger, Trigger)
         request, _ = await asyncio.to_thread(
             ledger.submit, lambda operations, own: operations.trigger(job, given, kind, request_id=own)
@@ -217,8 +217,12 @@ async def _until(look: Callable[[], T | None], timeout: float | None, what: str)
         pause = min(pause * 1.5, POLL_MAX_SECONDS)
 
 
-def _param_text(value: object) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+def param_texts(params: Mapping[str, object] | None) -> dict[str, str]:
+    """Parameters as a request carries them."""
+    return {
+        name: ("true" if value else "false") if isinstance(value, bool) else str(value)
+        for name, value in (params or {}).items()
+    }
 
 
 def _requested_run(run_id: str, job: str, trigger: Trigger, request: str) -> Run:

@@ -118,7 +118,7 @@ def _fields(call: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, A
         fields["schedule"] = schedules
     for option, value in options.items():
         if option not in WRITTEN_OTHERWISE and value is not None:
-            fields[_camel(option)] = _plain(value)
+            fields[_camel(option)] = plain_value(value)
     if document:
         fields["description"] = document
     if options["retries"] is not None or options["retry_delay"] is not None or options["backoff"] is not None:
@@ -150,14 +150,19 @@ def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """An option as JSON has it."""
     if isinstance(value, timedelta):
         return _duration(value)
+    if isinstance(value, datetime):
+        return _moment(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list | tuple | set | frozenset) else value
+        return {str(name): plain_value(part) for name, part in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(plain_value(part) for part in value)  # the same in each process
+    return [plain_value(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _duration(span: Duration) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from evertick.errors import NotFound
 from evertick.model.ids import digest, origin_of
 from evertick.model.job import Job
+from evertick.model.ledger import STORED_JOBS, Batch, StoredJob
 from evertick.model.lifecycle import TERMINAL
 from evertick.model.run import RunKey
 from evertick.operations.context import folder_of
@@ -49,6 +50,20 @@ class Ledger:
         found = self.call(lambda operations: command(operations, request_id))
         self._poke()
         return request_id, found
+
+    def stored_jobs(self) -> Mapping[str, str]:
+        with self._lock:
+            return self._store.stored_jobs()
+
+    def store_jobs(self, jobs: Sequence[StoredJob]) -> None:
+        """Each of them is on disk when this returns."""
+        with self._lock:
+            self._store.commit(Batch(by=f"py-{secrets.token_hex(8)}", stored_jobs=jobs))
+
+    def job_changes(self) -> int:
+        """Grows with each change of a stored job, by any process."""
+        with self._lock:
+            return self._store.counters().get(STORED_JOBS, 0)
 
     def run_id_of(self, job_id: str, request_id: str) -> str:
         """The id that the run of a request has or will have."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.facts import Fact
 from evertick.dispatch.feed import Feed
-from evertick.errors import DefinitionError, SchedulerLockError
+from evertick.errors import DefinitionError, SchedulerLockError, StoreError
 from evertick.executor import Attempt, Capabilities, Executor, Member
 from evertick.executors.attempt_journal import NO_JOURNAL, FileAttemptJournal
 from evertick.executors.function import Function
@@ -37,6 +37,8 @@ from evertick.wiring import Executors, executors_of
 
 log = logging.getLogger("evertick.library")
 
+STORED_SECONDS = 2.0
+"""How often a node checks whether another process has added or changed jobs."""
 STANDBY_SECONDS = 1.0
 """How often a standby checks whether the owner is gone."""
 ABANDON_SECONDS = 6.0
@@ -58,6 +60,7 @@ class NodeThread:
         opener: Callable[[str], Store],
         on_fact: Callable[[Fact | int, Instant], None],
         on_status: Callable[[str], None],
+        refresh_jobs: Callable[[], None],
         name: str | None = None,
         is_standby_welcome: bool = False,
         running_max: int = 100,
@@ -65,6 +68,7 @@ class NodeThread:
         self.pid = os.getpid()
         self._location, self._code_jobs, self._settings = location, jobs, settings
         self._opener, self._on_fact, self._on_status = opener, on_fact, on_status
+        self._refresh_jobs = refresh_jobs
         self._is_standby_welcome = is_standby_welcome
         self._slot = InstanceSlot.take(location, name)
         self._find = find
@@ -93,7 +97,6 @@ class NodeThread:
         """Returns when it runs or stands by; what prevents that is raised."""
         if self._watch is not None:
             self._watch.load()
-            self._refuse_twins()
             for error in self._watch.snapshot().all_errors():
                 log.warning("definition.refused %s", error)
         self._thread.start()
@@ -141,7 +144,9 @@ class NodeThread:
 
     def _run(self) -> None:
         watching: threading.Thread | None = None
+        refreshing = threading.Thread(target=self._keep_refreshing, name="evertick-jobs", daemon=True)
         try:
+            refreshing.start()
             if self._watch is not None:
                 watching = threading.Thread(
                     target=self._watch.run, args=(self._changed,), name="evertick-watch", daemon=True
@@ -159,11 +164,31 @@ class NodeThread:
             if self._watch is not None and watching is not None:
                 self._watch.stop()
                 watching.join()
+            refreshing.join()
             self._slot.leave()
             self._set("stopped")
 
+    def _keep_refreshing(self) -> None:
+        """Learn of jobs that other processes store; in a process that alone has its ledger there are none."""
+        while not self._location.is_in_process and not self._stopping.wait(STORED_SECONDS):
+            if self.status != "running":
+                continue
+            try:
+                self._refresh_jobs()
+            except StoreError as error:  # the writer reports a ledger that is away
+                log.debug("jobs.unread reason=%s", error)
+            except Exception:
+                log.exception("jobs.unread")
+
     def _serve(self) -> bool:
         """Schedule until told to stop; False when another process has the ledger, and this one may wait for it."""
+        try:
+            self._refresh_jobs()
+            self._refuse_twins()
+        except SchedulerLockError:
+            if not self._is_standby_welcome:
+                raise
+            return False
         folder = self._slot.folder
         if folder is not None:
             state_folder(folder)
@@ -232,7 +257,8 @@ class NodeThread:
         self.tell(jobs, [job_id for job_id in change.removed if job_id not in code])
 
     def _refuse_twins(self) -> None:
-        assert self._watch is not None
+        if self._watch is None:
+            return
         code, folder = self._code_jobs(), self._watch.snapshot().jobs
         for job_id in code:
             if job_id in folder:

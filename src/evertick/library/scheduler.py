@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from evertick.errors import Conflict, NotFound
 from evertick.executors.child import CHILD
-from evertick.library.async_operations import AsyncOperations
-from evertick.library.decorator import JobDecorator, JobRegistry
+from evertick.library.async_operations import AsyncOperations, param_texts
+from evertick.library.decorator import NO_OPTIONS, JobDecorator
 from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
 from evertick.library.location import is_anyone_running
+from evertick.library.registry import ForkLock, JobLedger, JobRegistry
 from evertick.location import locate
 from evertick.model.instant import Instant, to_datetime
 from evertick.model.job import Job
+from evertick.model.lifecycle import Trigger
 from evertick.settings import Settings
 from evertick.store import Store
 from evertick.stores import open_store
@@ -70,14 +72,31 @@ class Scheduler(JobDecorator, AsyncOperations):
         folder = None if directory is None else Path(directory)
         self._location = locate(self._settings, folder, store=store)
         self._name, self._standby, self._max_running = node or self._settings.node or None, standby, max_running
-        self._registry = JobRegistry(self._settings, self._defined)
+        self._registry = JobRegistry(self._settings, self._defined, NO_OPTIONS)
         self._listeners = Listeners(self._home)
-        self._changing = (os.getpid(), threading.RLock())
+        self._changing = ForkLock()
         self._node: NodeThread | None = None
         self._ledger: tuple[int, Ledger] | None = None
-        self._memory: Store | None = None
+        self._shared: tuple[int, Store] | None = None
+        """The ledger of a process that alone can read it, and the process."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._own_loop: OwnLoop | None = None
+        self._job_changes = -1
+
+    @classmethod
+    def from_folder(cls, folder: str | Path, **options: Any) -> Scheduler:
+        """A scheduler for the job files of a folder; the options are those of `Scheduler`.
+
+        It reads the files at once: a folder that does not exist is `NotFound`, and the first invalid file is a
+        `DefinitionError`. `Scheduler(folder)` logs invalid files when it starts, and runs the others.
+        """
+        from evertick.definitions.source import load_folder
+
+        scheduler = cls(folder, **options)
+        errors = load_folder(folder, scheduler._settings).all_errors()
+        if errors:
+            raise errors[0]
+        return scheduler
 
     # --- life
 
@@ -155,7 +174,7 @@ class Scheduler(JobDecorator, AsyncOperations):
                 signal.signal(one, handler)
 
     def _start(self) -> None:
-        with self._one_at_a_time():
+        with self._changing():
             self._start_alone()
 
     def _start_alone(self) -> None:
@@ -185,6 +204,7 @@ class Scheduler(JobDecorator, AsyncOperations):
                 opener=self._open_store,
                 on_fact=self._heard,
                 on_status=self._tell_status,
+                refresh_jobs=self._refresh_jobs,
                 name=self._name,
                 is_standby_welcome=self._standby,
                 running_max=self._max_running,
@@ -196,14 +216,8 @@ class Scheduler(JobDecorator, AsyncOperations):
             raise
 
     def _stop(self, timeout: float) -> None:
-        with self._one_at_a_time():
+        with self._changing():
             self._stop_alone(timeout)
-
-    def _one_at_a_time(self) -> threading.RLock:
-        """Starts and stops, from any thread; a copy of it after a fork may be locked forever."""
-        if self._changing[0] != os.getpid():
-            self._changing = (os.getpid(), threading.RLock())
-        return self._changing[1]
 
     def _stop_alone(self, timeout: float) -> None:
         node = self._living()
@@ -218,6 +232,9 @@ class Scheduler(JobDecorator, AsyncOperations):
             ledger, self._ledger = self._ledger, None
             if ledger is not None and ledger[0] == os.getpid():
                 ledger[1].close()
+            if not self._location.is_memory:
+                self._shared = None
+            self._job_changes = -1
             self._listeners.end()
             own, self._own_loop = self._own_loop, None
             if own is not None:
@@ -231,7 +248,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         """The node of this process; one that a fork has copied belongs to the parent."""
         node = self._node
         if node is not None and node.pid != os.getpid():
-            _LEFT_TO_PARENT.extend((node, self._ledger, self._own_loop, self._listeners))
+            _LEFT_TO_PARENT.extend((node, self._ledger, self._own_loop, self._listeners, self._shared))
             self._node, self._ledger, self._own_loop, self._loop = None, None, None, None
             self._listeners = Listeners(self._home)
             return None
@@ -241,9 +258,28 @@ class Scheduler(JobDecorator, AsyncOperations):
 
     @property
     def jobs(self) -> Mapping[str, Job]:
-        """The definitions by id: those of this program, and once it is started those of its folder."""
+        """The definitions by id: those of this program and of its folder; once it is started, also those it added."""
         node = self._living()
-        return self._registry.jobs() if node is None else node.jobs()
+        if node is not None:
+            return node.jobs()
+        folder = self._location.folder
+        if folder is None or not folder.is_dir():
+            return self._registry.jobs()
+        from evertick.definitions.source import load_folder
+
+        return {**load_folder(folder, self._settings).jobs, **self._registry.jobs()}
+
+    def run_now(self, job: str, params: Mapping[str, object] | None = None) -> str:
+        """Request a run of a job and return its id at once; the request is in the ledger, and survives a restart.
+
+        To wait for its end: `trigger_now`.
+        """
+        given = param_texts(params)
+        ledger = self._open_ledger()
+        request, _ = ledger.submit(
+            lambda operations, own: operations.trigger(job, given, Trigger.MANUAL, request_id=own)
+        )
+        return ledger.run_id_of(job, request)
 
     def next_run_time(self, job: str) -> datetime | None:
         """When the schedule of a job is due next, in the zone of the job; None if never. A pause does not change it."""
@@ -296,13 +332,41 @@ class Scheduler(JobDecorator, AsyncOperations):
         if node is not None:
             node.tell(jobs, removed)
 
+    @property
+    def _keeps_jobs(self) -> bool:
+        return not self._location.is_memory
+
+    def _job_ledger(self, job: str | None = None) -> JobLedger | None:
+        if not self._keeps_jobs:
+            return None
+        if self._is_started:
+            return self._open_ledger()
+        if job is None or self._registry.is_only_here(job):
+            return None  # before the start nothing is opened, unless the ledger has the job
+        ledger = self._open_ledger()
+        self._registry.refresh(ledger)
+        return ledger
+
+    def _refresh_jobs(self) -> None:
+        """Read the jobs that the ledger keeps, if they have changed; by any process."""
+        if not self._keeps_jobs:
+            return
+        ledger = self._open_ledger()
+        changes = ledger.job_changes()
+        if changes != self._job_changes or self._registry.has_unsaved:
+            self._registry.refresh(ledger)
+            self._job_changes = changes
+
     def _open_ledger(self) -> Ledger:
-        node = self._living()
+        self._living()
         if self._ledger is not None and self._ledger[0] == os.getpid():
             return self._ledger[1]
         from evertick.library.ledger import Ledger
 
-        jobs = self._registry.jobs if node is None else node.jobs
+        def jobs() -> Mapping[str, Job]:
+            node = self._living()
+            return self._registry.jobs() if node is None else node.jobs()
+
         by = f"python@{socket.gethostname()}"
         ledger = Ledger(
             self._open_store(self._location.store_url),
@@ -320,12 +384,12 @@ class Scheduler(JobDecorator, AsyncOperations):
             node.claim_now()
 
     def _open_store(self, url: str) -> Store:
-        """One for all who ask where it is in memory, else one for each."""
-        if not self._location.is_memory:
+        """One for all who ask where no other process can read it, else one for each."""
+        if not self._location.is_in_process:
             return open_store(url)
-        if self._memory is None:
-            self._memory = open_store(url)
-        return self._memory
+        if self._shared is None or not (self._location.is_memory or self._shared[0] == os.getpid()):
+            self._shared = (os.getpid(), open_store(url))
+        return self._shared[1]
 
     def _heard(self, fact: Fact | int, at: Instant) -> None:
         event = event_of(fact, at)

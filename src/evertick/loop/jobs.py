@@ -149,15 +149,17 @@ def drain_all(state: State, turn: Turn, job: JobState) -> None:
 
 
 def _can_be_read(state: State, turn: Turn, job: JobState) -> bool:
-    """Whether the schedules are valid; if not, the job is held in error."""
+    """Whether the definition is valid; if not, the job is held in error."""
+    error = job.job.invalid
     try:
         compile_all(job.job.schedules)
         _watch_stops(state, job.job)
-    except Exception as error:
+    except Exception as raised:
+        error = f"{type(raised).__name__}: {raised}"
+    if error:
         watermark = state.watermark_of(job) if job.job.id in state.index else job.watermark
-        hold_in_error(state, turn, job, watermark, f"{type(error).__name__}: {error}")
-        return False
-    return True
+        hold_in_error(state, turn, job, watermark, error)
+    return not error
 
 
 def _watch_stops(state: State, job: Job) -> None:
@@ -172,7 +174,7 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
     old, known.job = known.job, job
     turn.define(known)
     was_disabled = known.hold is Hold.DISABLED
-    if old.schedules != job.schedules or known.hold is Hold.ERROR:
+    if old.schedules != job.schedules or known.hold is Hold.ERROR or job.invalid != old.invalid:
         replan(state, turn, known, old.schedules)
     elif old.enabled != job.enabled and known.hold in (None, Hold.DISABLED):
         if job.enabled:

@@ -114,6 +114,8 @@ class Job:
     """How long the logs of its runs are kept; None: as the settings say."""
     tags: tuple[str, ...] = ()
     description: str = ""
+    invalid: str = ""
+    """Why it cannot run as it is defined: it is held in error. Only a job that a program has stored is known then."""
     file: str | None = None
     origins: Mapping[str, Origin] = field(default_factory=lambda: _NO_ORIGINS, compare=False, repr=False)
     """Where each effective value came from: `file:line`, a default of its form, or a setting."""

@@ -60,6 +60,18 @@ class DefinitionLine(NamedTuple):
     text: str
 
 
+class StoredJob(NamedTuple):
+    """A job that a program added while it ran; the ledger keeps its definition, so that the next start finds it."""
+
+    job_id: str
+    text: str | None
+    """JSON, which only the library reads; None: the job was removed."""
+
+
+STORED_JOBS = "changes.stored_jobs"
+"""The counter that tells a node whether stored jobs have changed since it read them."""
+
+
 class RequestKind(StrEnum):
     TRIGGER = "trigger"
     CANCEL = "cancel"
@@ -135,6 +147,8 @@ class Batch:
     """Changes that must be there together with the entries."""
     schedules: Sequence[ScheduleLine] = ()
     definitions: Sequence[DefinitionLine] = ()
+    stored_jobs: Sequence[StoredJob] = ()
+    """Inserted, replaced or removed."""
     floors: Mapping[int, Instant] = field(default_factory=dict)
     """Per bucket: planned through this instant; only moves forward."""
     epochs: Mapping[int, int] = field(default_factory=dict)

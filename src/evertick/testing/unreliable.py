@@ -103,6 +103,9 @@ class StoreHandle:
     def definition(self, job_id: str, digest: str) -> str | None:
         return self.call(lambda: self._backend.store.definition(job_id, digest))
 
+    def stored_jobs(self) -> Mapping[str, str]:
+        return self.call(lambda: self._backend.store.stored_jobs())
+
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self.call(lambda: self._backend.store.requests(ids))
 

@@ -12,7 +12,7 @@ from evertick.model.instant import Instant
 from evertick.model.ledger import Claim
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
-from evertick.store import Batch, DefinitionLine, JobRecord, Lease, Request, RequestKind, ScheduleLine
+from evertick.store import Batch, DefinitionLine, JobRecord, Lease, Request, RequestKind, ScheduleLine, StoredJob
 from evertick.stores.memory import Contents
 
 VERSION = 1
@@ -97,6 +97,7 @@ def encode_write(write: Write) -> dict[str, Json]:
                 "changes": list(write.changes),
                 "schedules": list(write.schedules),
                 "definitions": list(write.definitions),
+                "stored_jobs": list(write.stored_jobs),
                 "floors": list(write.floors.items()),
                 "epochs": list(write.epochs.items()),
                 "requests": list(write.requests),
@@ -125,6 +126,7 @@ def decode_write(document: dict[str, Json]) -> Write:
                 changes=tuple(map(_change, parts.get("changes", ()))),
                 schedules=tuple(ScheduleLine(*line) for line in parts.get("schedules", ())),
                 definitions=tuple(DefinitionLine(*line) for line in parts.get("definitions", ())),
+                stored_jobs=tuple(StoredJob(*job) for job in parts.get("stored_jobs", ())),
                 floors=dict(parts.get("floors", ())),
                 epochs=dict(parts.get("epochs", ())),
                 requests=tuple(map(_request, parts.get("requests", ()))),
@@ -149,6 +151,7 @@ def decode_contents(document: dict[str, Json]) -> Contents:
         requests=tuple(map(_request, document["requests"])),
         counters=document["counters"],
         definitions=tuple(DefinitionLine(*line) for line in document.get("definitions", ())),
+        stored_jobs=document.get("stored_jobs", {}),
     )
 
 

@@ -124,6 +124,9 @@ class FilesStore:
     def definition(self, job_id: str, digest: str) -> str | None:
         return self._memory.definition(job_id, digest)
 
+    def stored_jobs(self) -> Mapping[str, str]:
+        return self._memory.stored_jobs()
+
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self._memory.requests(ids)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from evertick.errors import Fenced, GapRefused
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import Instant
-from evertick.model.ledger import Claim, bucket_lease
+from evertick.model.ledger import STORED_JOBS, Claim, bucket_lease
 from evertick.model.lifecycle import ACTIVE, ENDED, OPEN, PLANNED, SKIPPED, TERMINAL, WAITING
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import (
@@ -65,6 +65,7 @@ class Contents(NamedTuple):
     requests: Sequence[Request] = ()
     counters: Mapping[str, int] = MappingProxyType({})
     definitions: Sequence[DefinitionLine] = ()
+    stored_jobs: Mapping[str, str] = MappingProxyType({})
 
 
 class MemoryStore:
@@ -78,6 +79,7 @@ class MemoryStore:
         self._floors = dict(contents.floors)
         self._schedules: dict[str, dict[Instant, ScheduleLine]] = {}
         self._definitions: dict[str, dict[str, DefinitionLine]] = {}
+        self._stored_jobs = dict(contents.stored_jobs)
         self._leases = {lease.name: lease for lease in contents.leases}
         self._requests: dict[str, Request] = {}
         self._unanswered: set[str] = set()
@@ -103,6 +105,7 @@ class MemoryStore:
                 requests=tuple(self._requests.values()),
                 counters=dict(self._counters),
                 definitions=tuple(line for lines in self._definitions.values() for line in lines.values()),
+                stored_jobs=dict(self._stored_jobs),
             )
 
     def line(self, key: RunKey) -> LedgerRow | None:
@@ -172,6 +175,12 @@ class MemoryStore:
                 known_as = self._definitions.setdefault(told.job_id, {})
                 since = max(told.since, known_as[told.digest].since) if told.digest in known_as else told.since
                 known_as[told.digest] = told._replace(since=since)
+            for job_id, text in batch.stored_jobs:
+                self._counters[STORED_JOBS] += 1
+                if text is None:
+                    self._stored_jobs.pop(job_id, None)
+                else:
+                    self._stored_jobs[job_id] = text
             for request in batch.requests_without(refused | crowded | overruled):
                 self._submit(request)
             for request_id, answer in batch.answers.items():
@@ -262,6 +271,10 @@ class MemoryStore:
         with self._lock:
             found = self._definitions.get(job_id, {}).get(digest)
         return None if found is None else found.text
+
+    def stored_jobs(self) -> Mapping[str, str]:
+        with self._lock:
+            return dict(self._stored_jobs)
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         with self._lock:

@@ -109,8 +109,8 @@ def create_ledger(editor: SchemaEditor) -> None:
     editor.recount()
 
 
-FIRST: Final = 12
-"""The version that the first step makes. Versions 1 to 11 were never released; the first step upgrades them too."""
+FIRST: Final = 13
+"""The version that the first step makes. Versions 1 to 12 were never released; the first step upgrades them too."""
 
 STEPS: tuple[Step, ...] = (Step(create_ledger, is_breaking=True),)
 """Step n makes version `FIRST` + n. A step that was released is never edited; another one is added."""

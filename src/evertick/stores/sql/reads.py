@@ -28,6 +28,7 @@ from evertick.stores.sql.schema import (
     REQUESTS,
     RUNS,
     SCHEDULES,
+    STORED_JOBS,
 )
 from evertick.stores.sql.statements import JOB_COLUMNS, LINE_COLUMNS, REQUEST_COLUMNS
 
@@ -121,6 +122,11 @@ def definition(connection: sa.Connection, job_id: str, digest: str) -> str | Non
     named = (DEFINITIONS.c.job_id == job_id, DEFINITIONS.c.digest == digest)
     found = connection.execute(sa.select(DEFINITIONS.c.text).where(*named)).scalar()
     return None if found is None else str(found)
+
+
+def stored_jobs(connection: sa.Connection) -> Mapping[str, str]:
+    statement = sa.select(STORED_JOBS.c.job_id, STORED_JOBS.c.text)
+    return {row.job_id: row.text for row in connection.execute(statement)}
 
 
 def counters(connection: sa.Connection) -> Mapping[str, int]:

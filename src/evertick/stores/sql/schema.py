@@ -142,6 +142,14 @@ DEFINITIONS: Final = sa.Table(
     **_CLUSTERED,
 )
 
+STORED_JOBS: Final = sa.Table(
+    "evertick_stored_jobs",
+    METADATA,
+    sa.Column("job_id", KEY, primary_key=True),
+    sa.Column("text", TEXT, nullable=False),
+    **_CLUSTERED,
+)
+
 FLOORS: Final = sa.Table(
     "evertick_floors",
     METADATA,

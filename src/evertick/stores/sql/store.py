@@ -20,7 +20,7 @@ from sqlalchemy import exc
 
 from evertick.errors import EvertickError, Fenced, GapRefused, StoreError, StoreUnavailable
 from evertick.model.instant import Instant
-from evertick.model.ledger import bucket_lease
+from evertick.model.ledger import STORED_JOBS, bucket_lease
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import (
     Batch,
@@ -32,6 +32,7 @@ from evertick.store import (
     RunFilter,
     ScheduleLine,
     Snapshot,
+    StoredJob,
     Tally,
     WrongCount,
 )
@@ -99,6 +100,10 @@ class SqlStore(ABC):
     def definition(self, job_id: str, digest: str) -> str | None:
         with self._naming_errors(), self._reader.connect() as connection:
             return reads.definition(connection, job_id, digest)
+
+    def stored_jobs(self) -> Mapping[str, str]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return reads.stored_jobs(connection)
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         with self._naming_errors(), self._reader.connect() as connection:
@@ -258,6 +263,8 @@ class SqlStore(ABC):
         self._many(connection, sql.upsert_schedule, lines)
         told = [(line.job_id, line.digest, line.since, storable(line.text)) for line in batch.definitions]
         self._many(connection, sql.upsert_definition, told)
+        if batch.stored_jobs:
+            self._store_jobs(connection, batch.stored_jobs)
         requests = batch.requests_without(entered.refused | crowded | recorded.overruled)
         self._many(connection, sql.insert_request, [request_row(request) for request in requests])
         answers = [(storable(answer), request_id) for request_id, answer in batch.answers.items()]
@@ -268,6 +275,12 @@ class SqlStore(ABC):
         ended.add_all(recorded.ended)
         self._count(connection, counted, ended)
         return Committed(frozenset(entered.refused), crowded, recorded.overruled, outranked)
+
+    def _store_jobs(self, connection: sa.Connection, jobs: Sequence[StoredJob]) -> None:
+        kept = [(job_id, storable(text)) for job_id, text in jobs if text is not None]
+        self._many(connection, self._sql.upsert_stored_job, kept)
+        self._many(connection, self._sql.delete_stored_job, [(job_id,) for job_id, text in jobs if text is None])
+        self._many(connection, self._sql.add_to_counter, [(STORED_JOBS, self._share, len(jobs))])
 
     def _check_epochs(self, connection: sa.Connection, epochs: Mapping[int, int]) -> None:
         """Lock the leases until the transaction ends, so that no node takes one over meanwhile."""

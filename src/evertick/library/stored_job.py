@@ -1,0 +1,119 @@
+"""How a job that a program added is written to the ledger and read at the next start: names and values, no code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from evertick.errors import DefinitionError
+from evertick.executors.callable_reference import CallableReference, NotImportable, reference_of
+from evertick.executors.function import Function, Isolation, name_of
+from evertick.library.definition import JobFunction, plain_value, read_function
+from evertick.model.definition import definition_digest
+from evertick.model.job import Job
+from evertick.model.plain_json import parse_json
+from evertick.model.work import PythonCall, Step, Work
+from evertick.settings import Settings
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDefinition:
+    """What the ledger keeps of a job: the name of its callable, and its options."""
+
+    reference: CallableReference
+    options: Mapping[str, Any]
+    """Every argument of `Scheduler.job`, as JSON values."""
+    isolation: str | None
+
+    @property
+    def text(self) -> str:
+        parts = {
+            "format": FORMAT,
+            "call": self.reference.target,
+            "program": self.reference.program,
+            "args": list(self.reference.args),
+            "kwargs": dict(self.reference.kwargs),
+            "isolation": self.isolation,
+            "options": {name: value for name, value in self.options.items() if value is not None},
+        }
+        return json.dumps({name: part for name, part in parts.items() if part}, ensure_ascii=False, sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str, no_options: Mapping[str, None]) -> StoredDefinition:
+        """`ValueError` if it is not what a version up to this one writes."""
+        try:
+            parts = parse_json(text)
+            if parts["format"] > FORMAT:
+                raise ValueError(f"a newer Evertick has written it (format {parts['format']})")
+            module, _, name = parts["call"].partition(":")
+            kwargs = MappingProxyType(dict(parts.get("kwargs", {})))
+            reference = CallableReference(module, name, tuple(parts.get("args", ())), kwargs, parts.get("program", ""))
+            return cls(reference, {**no_options, **parts["options"]}, parts.get("isolation"))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"it is not the definition of a job: {type(error).__name__}: {error}") from error
+
+    def changed(self, options: Mapping[str, Any], isolation: str | None) -> StoredDefinition:
+        return replace(self, options=_plain_options(options), isolation=isolation)
+
+
+def store_definition(
+    call: Callable[..., Any], job: Job, options: Mapping[str, Any], isolation: str | None
+) -> StoredDefinition:
+    """What the ledger keeps of a job; `DefinitionError` if the next start could not find its callable."""
+    try:
+        reference = reference_of(call)
+        if reference.load() != call and not reference.args and not reference.kwargs:
+            raise NotImportable(f"'{reference.target}' is the name of another object")
+    except NotImportable as error:
+        raise DefinitionError(
+            f"the job '{job.id}': the next start cannot find '{name_of(call)}': {error}.",
+            hint="Define it with 'def' at the top level of a module, so that its name is 'module:function', or write "
+            "persist=False and add the job at each start.",
+            field="persist",
+            file=job.file,
+        ) from None
+    return StoredDefinition(reference, _plain_options({**options, "name": options["name"] or job.name}), isolation)
+
+
+def _plain_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: plain_value(value) for name, value in options.items()}
+
+
+def read_stored(stored: StoredDefinition, job_id: str, settings: Settings) -> JobFunction:
+    """The job that the ledger keeps; one that cannot run as it is written is `invalid`, and keeps its schedule."""
+    try:
+        return read_function(stored.reference.load(), stored.options, settings, stored.isolation)
+    except NotImportable as error:
+        reason = f"its function '{stored.reference.target}' cannot be found: {error}"
+    except DefinitionError as error:
+        reason = error.reason
+    missing = _Missing(f"{reason}. Next: deploy the function again, or remove the job")
+    try:
+        job = read_function(missing, stored.options, settings, None).job
+    except DefinitionError:
+        return invalid_job(job_id, reason)
+    work = Work((Step(job.id, PythonCall(stored.reference.target)),), timeout_us=job.work.timeout_us)
+    job = replace(job, work=work, file=stored.reference.target, invalid=missing.reason)
+    job = replace(job, definition=definition_digest(job))
+    return JobFunction(job, Function(missing, Isolation.THREAD))
+
+
+def invalid_job(job_id: str, reason: str) -> JobFunction:
+    """A job of which only the id is known: it keeps its place until its definition can be read."""
+    missing = _Missing(f"{reason}. Next: remove the job, or add it again with replace_existing=True")
+    return JobFunction(Job(job_id, job_id, invalid=missing.reason), Function(missing, Isolation.THREAD))
+
+
+class _Missing:
+    """In the place of a callable that cannot be found: a requested run fails with the reason."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __call__(self) -> None:
+        raise RuntimeError(self.reason)
