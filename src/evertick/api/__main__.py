@@ -23,7 +23,7 @@ from evertick.settings.parts import variable_of
 from evertick.stores import open_store
 
 NICENESS = 10
-"""Behind the scheduler: where both want a processor, jobs fire first and answers come a little later."""
+"""Lower priority than the scheduler: if both need a processor, jobs start first and responses come a little later."""
 
 
 def main() -> int:
@@ -52,7 +52,7 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
     from evertick.api.factory import open_app_state
     from evertick.api.server import ApiServer
 
-    # Not before: on a machine that others keep busy, a nice process would take minutes to import all that.
+    # Not before: on a busy machine, a nice process would take minutes to import everything.
     os.nice(NICENESS)
     url = locate(settings, folder, state=state_folder).store_url
     watch = FolderWatch(folder, settings, cache=state_folder / DEFINITION_CACHE)
@@ -61,7 +61,7 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
         control = ControlClient(state_folder, timeout=1.0)
         app_state = open_app_state(store, url, watch.snapshot, settings, state_folder, folder=folder, control=control)
         server = ApiServer(app_state)
-        # Beside the start: ten thousand files take a while, and what the ledger knows can be looked at meanwhile.
+        # In parallel to the start: ten thousand files take a while, and what the ledger knows can be shown meanwhile.
         threading.Thread(target=follow_folder, args=(watch, app_state.feed), name="evertick-watch", daemon=True).start()
         gc.set_threshold(50_000, 20, 50)
         server.run(tell, shows_life=True)
@@ -71,14 +71,15 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
 
 
 def follow_folder(watch: FolderWatch, feed: Feed) -> None:
-    """Load the job files, then tell the pages of each change to them as soon as answers show it."""
+    """Load the job files, then notify the pages of each change as soon as responses show it."""
     watch.load()
-    feed.tell_reset()  # what was answered before had no definitions to go by
-    # Definitions stay: looking through ten thousand of them again and again would be felt in every answer.
+    feed.tell_reset()  # earlier responses had no definitions
+    # Definitions are permanent objects: garbage collection over ten thousand of them would delay every response.
     gc.collect()
     gc.freeze()
-    # Answers rest on this watch, and the scheduler's events on its own: that one may be the first to see an edit, and a
-    # page that asks again then is answered by what this one knew before.
+    # Responses use this watch, the scheduler's events its own: the scheduler may see an edit first, and a page that
+    # asks
+    # then would get a response from before the edit.
     watch.run(lambda change: feed.tell_jobs((*(job.id for job in change.jobs), *change.removed)))
 
 

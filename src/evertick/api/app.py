@@ -1,4 +1,4 @@
-"""The application: routes, their description, and the guard in front."""
+"""The application: routes, their description, and the authentication in front."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def get_openapi() -> Response:
 
 @cache
 def make_routes() -> FastAPI:
-    """All routes without a guard, and without anything behind them: what they need comes with each request."""
+    """All routes without authentication and without state, which comes with each request."""
     app = FastAPI(title="Evertick", openapi_url=None, docs_url=None, redoc_url=None)
     for routes in (*ROUTES, own):
         routes.install(app)

@@ -26,10 +26,10 @@ CALLERS_MAX: Final = 10_000
 
 
 class Limiter:
-    """Counts failures by what was tried and from where. A good proof is never asked about them.
+    """Counts failures by action and address. A valid token or secret is never affected.
 
-    Every proof is long and random, or refused (`SECRET_SHORTEST` for hooks): what is limited is not guessing, but the
-    work and the lines of the audit log that a flood of failures costs.
+    Every token and secret is long and random, or refused (`SECRET_SHORTEST` for hooks), so this does not limit
+    guessing. It limits the work and the audit lines that a flood of failures costs.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -38,7 +38,7 @@ class Limiter:
         self._failures: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
 
     def failed(self, tried: str, address: str) -> float:
-        """Note a failure; how many seconds the caller has to wait before failures are answered again, 0: none."""
+        """Note a failure; returns how many seconds the caller must wait before failures are answered again, 0: none."""
         caller = (tried, address)
         with self._lock:
             now = self._monotonic()
@@ -64,7 +64,7 @@ class Members(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as the guard found out."""
+    """The authenticated caller."""
 
     name: str
     role: Role
@@ -92,20 +92,20 @@ class AppState:
     node: str
     version: str
     key: bytes = field(repr=False)
-    """Signs what is given out and must come back unchanged, such as the address of a badge."""
+    """Signs what must come back unchanged, such as the URL of a badge."""
     node_token: str = field(default="", repr=False)
-    """What other nodes of the same ledger prove themselves with: it was announced there. Empty: there are none."""
+    """The token with which other nodes of the ledger authenticate; it is announced there. Empty: there are none."""
     address: Callable[[str], NodeAddress | None] = field(default=lambda _: None, repr=False)
-    """What to announce of a server that listens at a URL."""
+    """What to announce for a server that listens at a URL."""
     folder: Path | None = None
-    """Of job files."""
+    """The errors of job files."""
     hosts: frozenset[str] = frozenset()
-    """The names this server answers to, in lower case."""
+    """The host names that this server accepts, in lower case."""
     members: Members | None = None
     """None: there are no members to drain."""
     loop_priority: LoopPriority = field(default_factory=NoPriority)
     site: Any = None
-    """The page's files; None where they were not built."""
+    """The page's files; None if they were not built."""
 
     def sign(self, text: str) -> str:
         return hmac.new(self.key, text.encode(), "sha256").hexdigest()[:32]

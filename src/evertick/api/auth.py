@@ -1,7 +1,7 @@
 """Authenticates and authorizes every request before a route sees it; what is not declared is refused.
 
-The order is: the name the caller uses for this server, who they are, what their role may do, and for those with a
-cookie that the page itself asks. A refusal tells nothing about what is behind.
+The order is: the host name, the caller, what its role permits, and for a cookie that the request comes from the page
+itself. A refusal reveals nothing about what is behind it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ register_url_convertor(PART, PartConvertor())
 
 
 def with_whole_parts(scope: Scope) -> Scope:
-    """The scope with a path in which only the slashes that were written as such part it.
+    """The scope with a path in which only unescaped slashes separate parts.
 
-    The guard and the routes must look at the same path, so this is done before either of them.
+    Authentication and routes must look at the same path, so this is done before either of them.
     """
     raw: bytes = scope.get("raw_path") or b""
     if b"%2f" not in raw.lower() or not str(scope["path"]).startswith("/api/"):
@@ -66,10 +66,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_MAX: Final = 1 << 20
 THREADS: Final = 64
-"""Questions that are answered at once; the ledger answers them in other threads than the one that talks."""
+"""How many requests are answered at once; the ledger answers in other threads than the event loop's."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN: Final = "open"
-"""The role of routes that hold no data or ask for a proof of their own."""
+"""The role of routes that contain no data or check a secret of their own."""
 _SAME_SITE: Final = ("", "same-origin", "none")
 
 PAGE_POLICY: Final = (
@@ -93,7 +93,7 @@ class AuthMiddleware:
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
         else:
-            # There is nothing to talk to: whatever it is, it is refused before it is opened.
+            # WebSockets are not supported: any connection is refused before it is opened.
             await send({"type": "websocket.close", "code": 1008})
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -115,8 +115,8 @@ class AuthMiddleware:
         scope = with_whole_parts(scope)
         is_head, status = method == "HEAD", 500
         if is_head:
-            # Whatever can be read can be asked for its headers, and has the same status then: a probe must not be told
-            # that all is well because the page's shell would answer.
+            # HEAD works wherever GET does and has the same status: a probe must not get 200 because the page's
+            # own file would be returned.
             scope = {**scope, "method": "GET"}
 
         async def sending(message: Message) -> None:
@@ -147,7 +147,7 @@ class AuthMiddleware:
                 await self._note(scope, f"{method} {route or 'nothing'}", asked, address, status)
 
     async def _why_not_noted(self) -> object:
-        """Why an action may not be done now: it would leave no trace. None: it may."""
+        """Why an action must not happen now: it would not be in the audit log. None: it may."""
         if not self._app_state.settings.api.require_audit:
             return None
         try:
@@ -166,7 +166,7 @@ class AuthMiddleware:
             log.error("audit.not_written action=%s status=%d reason=%s", action, status, error)
 
     def _admit(self, request: Request, address: str, role: Role | str | None) -> tuple[Caller | None, Any]:
-        """Who it is, and why they may not pass; None: they may."""
+        """The caller, and the refusal; None: the request may pass."""
         app_state, method, headers = self._app_state, request.method, request.headers
         if not _is_our_name(headers.get("host", ""), app_state.hosts):
             return None, problem(
@@ -204,7 +204,7 @@ class AuthMiddleware:
         return caller, None
 
     def _identify(self, headers: Headers, cookies: MutableMapping[str, str]) -> tuple[Caller | None, bool]:
-        """Who it is; and whether they tried to prove it and failed. A token goes before a cookie."""
+        """The caller, and whether authentication was tried and failed. A token takes precedence over a cookie."""
         app_state, written = self._app_state, headers.get("authorization")
         if written is not None:
             kind, _, text = written.partition(" ")
@@ -238,12 +238,12 @@ def _is_noted(method: str, route: str, status: int, request: Request) -> bool:
     """Whether to write it to the audit log: every change, and every failed attempt to authenticate."""
     has_tried = "authorization" in request.headers or route.endswith(("/session", "/hooks/{job}"))
     if status == 429 or (status == 401 and not has_tried):
-        return False  # of a flood, the first few are enough: a line costs the disk more than the asking
+        return False  # of a flood, the first few are enough: a line costs more than the request
     return method not in SAFE or (status in (401, 403) and bool(route))
 
 
 def role_of(route: BaseRoute) -> Role | str | None:
-    """The least role that a route asks for; None for what is no route of ours."""
+    """The lowest role that a route requires; None if it is not one of our routes."""
     written = (getattr(route, "openapi_extra", None) or {}).get("x-role")
     return written if written in (None, OPEN) else read_role(written)
 
@@ -257,7 +257,7 @@ def _is_our_name(host: str, hosts: frozenset[str]) -> bool:
 
 
 def _is_same_origin(request: Request) -> bool:
-    """Whether a browser says that our own page asks; other programs say nothing."""
+    """Whether a browser says that the request comes from our own page; other programs send nothing."""
     headers = request.headers
     if headers.get("sec-fetch-site", "") not in _SAME_SITE:
         return False
@@ -276,12 +276,12 @@ def _unproved(detail: str) -> object:
 
 
 def too_often(wait: float) -> Any:
-    """What a caller is answered that has failed too often."""
+    """The response to a caller that has failed too often."""
     return problem(429, "too many failed attempts.", headers={"retry-after": str(int(wait) + 1)})
 
 
 def _bounded(receive: Receive) -> Receive:
-    """A body that claims no length, or a wrong one, is cut off all the same."""
+    """A body without a length, or with a wrong one, is cut off too."""
     total = 0
 
     async def receiving() -> Message:
@@ -302,7 +302,7 @@ def _add_headers(message: Message, scope: Scope) -> None:
 
 
 def security_headers(path: str, *, is_secure: bool) -> list[tuple[bytes, bytes]]:
-    """The headers of every response, so that a browser runs and loads only what is ours."""
+    """The headers of every response, so that a browser runs and loads only our own files."""
     return _headers(path.startswith(("/api", "/metrics", "/badges", "/healthz", "/readyz")), is_secure)
 
 

@@ -1,7 +1,7 @@
-"""Which answers are compressed.
+"""Which responses are compressed.
 
-The length of a compressed answer tells what it repeats: a secret beside text that a stranger chose can be guessed
-letter by letter. So only what is read is compressed, and never an answer that holds a secret.
+The length of a compressed response reveals what it repeats: a secret beside text that an attacker chooses can be
+guessed letter by letter. So only reads are compressed, and never a response that contains a secret.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LEAST: Final = 1_024
-"""Bytes; a smaller answer fits into a packet as it is."""
+"""Bytes; a smaller response fits into a packet uncompressed."""
 LEVEL: Final = 5
 BESIDE: Final = 32 * 1_024
-"""Bytes from which on a thread compresses: the event loop must not stand still for a month of the timeline."""
+"""Bytes from which on a thread compresses: a month of the timeline must not block the event loop."""
 TYPES: Final = ("application/json", "application/javascript", "application/manifest+json", "image/svg+xml", "text/")
 SECRET: Final = re.compile(r"^/api/v1/(session|tokens|jobs/[^/]+/badge)(/|$)")
-"""Paths whose answers hold a secret: the key of a session's forms, a new token, the signed address of a badge."""
+"""Paths whose responses contain a secret: the key of a session's forms, a new token, the signed URL of a badge."""
 
 
 class Compressing:
-    """Compresses answers that come in one piece. Streams pass as they are: an event must not wait for the next."""
+    """Compresses responses that are sent in one piece.
+
+    Streams are not compressed: an event must not wait for the next.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -41,7 +44,7 @@ class Compressing:
         async def sending(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start":
-                start = message  # held back until it is known how long the answer is
+                start = message  # held back until the length of the response is known
                 return
             if start is not None:
                 head, start = start, None
@@ -54,7 +57,7 @@ class Compressing:
 
 
 def accepts_gzip(written: str) -> bool:
-    """Whether an Accept-Encoding header names gzip, and not as unwanted."""
+    """Whether an Accept-Encoding header accepts gzip."""
     for part in written.lower().split(","):
         name, _, weight = part.partition(";")
         if name.strip() in ("gzip", "*"):
@@ -63,7 +66,7 @@ def accepts_gzip(written: str) -> bool:
 
 
 async def _packed(head: Message, message: Message, *, is_wanted: bool) -> Message:
-    """The body compressed where that is worth it, and the headers changed with it."""
+    """The body, compressed if that is worth it, and the headers to match."""
     headers, body = MutableHeaders(raw=head.setdefault("headers", [])), message.get("body", b"")
     if not headers.get("content-type", "").startswith(TYPES) or "content-encoding" in headers:
         return message

@@ -1,8 +1,9 @@
-"""Which connections the server keeps: one that says nothing never takes the place of one that asks.
+"""Which connections the server keeps: an idle one never takes the place of one with a request.
 
-A connection is *quiet* while no request of it is being answered: nothing was sent yet, a request is incomplete, or the
-last answer is out. Quiet ones have deadlines, are limited for each address, and make room for new ones, oldest first.
-No connection keeps the last descriptors of the process: the ledger, and a scheduler in the same process, need them.
+A connection is *quiet* while none of its requests is being answered: nothing was sent yet, a request is incomplete, or
+the last response is sent. Quiet connections have deadlines, are limited for each address, and make room for new ones,
+oldest first. No connection uses the last descriptors of the process: the ledger, and a scheduler in the same process,
+need them.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Answered also when everything else is full: without them a supervisor would restart what is merely busy."""
+"""Answered even if the server is full: otherwise a supervisor would restart a server that is only busy."""
 
 
 RESERVE = 64
-"""Descriptors that no connection keeps. A process is given the lowest that is free, so these are the highest."""
+"""Descriptors that no connection keeps. A process gets the lowest free descriptor, so these are the highest."""
 
 RESERVE_FOR_PROBES = 8
-"""How many of them a connection may take until its request is read, which may be a probe."""
+"""How many of them a connection may use until its request is read, because it may be a probe."""
 
 
 def first_reserved() -> int:
-    """The lowest descriptor of the reserve; of a process with very few, a quarter is kept."""
+    """The lowest descriptor of the reserve; a process with very few keeps a quarter."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit - min(RESERVE, limit // 4)
 
@@ -51,12 +52,12 @@ class ConnectionLimits:
     total: int = 1_000
     quiet_per_address: int = 100
     requests: int = 500
-    """Answered at once; beyond it the answer is 503, except to probes."""
+    """How many requests are answered at once; beyond it the response is 503, except for probes."""
     head_seconds: float = 10.0
     """From the first byte of a request, or the connection's start, until its headers are complete."""
     body_seconds: float = 30.0
     stall_seconds: float = 60.0
-    """How long a caller may read nothing of an answer that is being sent."""
+    """How long a caller may read nothing of a response that is being sent."""
 
 
 class _Abortable(Protocol):
@@ -80,7 +81,7 @@ class Connections:
         self._by_address: Counter[str] = Counter()
 
     def opened(self, connection: Connection, address: str, descriptor: int) -> None:
-        """Keep it, and drop a quiet one for it where there is no room; drop it where there is none at all."""
+        """Keep the connection, and drop a quiet one for it if the server is full; if there is none, drop it."""
         is_full = len(self._quiet) + len(self._busy) >= self.limits.total or descriptor >= first_reserved()
         if self._by_address[address] >= self.limits.quiet_per_address:
             self._drop(next(one for one, known in self._quiet.items() if known == address))
@@ -107,7 +108,7 @@ class Connections:
         self._busy.discard(connection)
 
     def admit(self, app: App) -> App:
-        """The application behind a limit on how many requests are answered at once."""
+        """The application, with a limit on how many requests are answered at once."""
 
         async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -138,10 +139,10 @@ class Connections:
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection, with deadlines for what the caller has to send and to read."""
+    """One connection, with deadlines for what the caller must send and read."""
 
     registry: Connections
-    """Set on a class of its own for each server, by `bounded`."""
+    """Set on a separate class for each server, by `bounded`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -174,7 +175,7 @@ class BoundedProtocol(H11Protocol):
         self._look()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()  # it may begin to answer a request that came along with the last
+        super().on_response_complete()  # it may begin to answer a request that arrived together with the last one
         if self.transport.get_write_buffer_size() and self._stalled is None:
             # The end of a response too small to be waited for: nothing else would notice that the client does not read.
             self._stalled = self.loop.call_later(self.registry.limits.stall_seconds, self._give_up)
@@ -212,7 +213,7 @@ class BoundedProtocol(H11Protocol):
                 self._await("")
 
     def _await(self, part: str) -> None:
-        """Let the caller's time for a part of its request begin; an empty one: nothing is awaited."""
+        """Start the deadline for a part of the request; an empty name: no deadline."""
         if part == self._awaits:
             return
         if self._deadline is not None:

@@ -83,7 +83,7 @@ class ImportBody(DefinitionBody):
 
 
 def text_of(job: Job) -> str | None:
-    """What the file of a job holds; None where none defines it."""
+    """The file of a job; None if no file defines it."""
     source = read_source(FilePath(job.file)) if job.file else None
     return source.decode("utf-8", "replace") if isinstance(source, bytes) else None
 
@@ -167,7 +167,7 @@ def delete_definition(at: At, job: JobId) -> WrittenDefinition:
 
 
 def _clean(text: str) -> str:
-    """The text, unless no file could hold it."""
+    """The text, unless it cannot be stored in a file."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -40,7 +40,7 @@ from evertick.settings.load import reveal
 from evertick.store import Store
 
 KEEP_US = SECOND
-"""How old an answer about all jobs may be: pages ask for the same again and again."""
+"""Maximum age of a response about all jobs: pages ask for the same again and again."""
 STATUS_SECONDS = 0.5
 NODES_SECONDS = 3.0
 FLEET = "fleet"
@@ -49,7 +49,7 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 class Control(Protocol):
-    """What answers for the scheduler of this folder; `dispatch.control_client.ControlClient` is one."""
+    """The interface to the scheduler of this folder, such as `dispatch.control_client.ControlClient`."""
 
     def status(self) -> Mapping[str, object] | None: ...
     def look(self) -> None: ...
@@ -57,7 +57,7 @@ class Control(Protocol):
 
 
 class Remembered:
-    """An answer that is asked for again only after a while; those who come at once ask once."""
+    """A response that is cached for a while; simultaneous callers cause one request."""
 
     def __init__(self, ask: Callable[[], object], seconds: float) -> None:
         self._ask, self._seconds = ask, seconds
@@ -95,7 +95,7 @@ def open_app_state(
     node: str = "",
     is_firing: Callable[[], bool] | None = None,
 ) -> AppState:
-    """Everything the routes need, on a ledger that is open; `is_firing` where the loop is in this process too."""
+    """Everything the routes need, on an open ledger; `is_firing` if the loop is in this process too."""
     check_exposure(settings)
     live = None if control is None else RememberedStatus(control)
     now = now_by_the_clock
@@ -103,7 +103,7 @@ def open_app_state(
     is_shared = Location(store_url).is_shared
 
     def is_scheduler_running() -> bool:
-        # Where one node owns a ledger its leases never run out: only itself can tell that it is there.
+        # If one node owns a ledger, its leases never expire: only the node itself can say that it is running.
         return (live is not None and live.status() is not None) or (is_shared and bool(nodes()))
 
     name, key = node or settings.node or socket.gethostname(), own_key(state_folder / KEY_FILE)
@@ -187,14 +187,14 @@ def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[
                     yield {"kind": RESET}
             elif "event" in told:
                 place["after"] = told["event"]
-                # What the scheduler could not tell us, we cannot tell the pages.
+                # Events that the scheduler dropped are missing here too.
                 yield {"kind": RESET} if told.get("kind") == DROPPED else told
 
     return follow
 
 
 def members_of(settings: Settings) -> Members | None:
-    """How members of the fleet are looked after; None where there is no fleet."""
+    """The actions on members of the fleet; None if there is no fleet."""
     return FleetMembers(settings) if settings.fleet.url else None
 
 
@@ -232,7 +232,7 @@ class FleetMembers:
 
 
 def names_of(settings: Settings) -> frozenset[str]:
-    """The names in a Host header that mean this server. Any other is a page that had its own name point here."""
+    """The names in a Host header that mean this server. Any other comes from a page whose name points here."""
     names = {*LOCAL_NAMES, *settings.api.allowed_hosts}
     if settings.host.strip("[]") not in ("0.0.0.0", "::"):
         names.add(settings.host.strip("[]"))

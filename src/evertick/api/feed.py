@@ -27,9 +27,9 @@ LISTENERS_MAX: Final = 200
 HEARTBEAT_SECONDS: Final = 15.0
 AWAY_SECONDS: Final = 1.0
 JOBS_MAX: Final = 100
-"""Jobs that may change together with one event each; for more, one event says that many have changed."""
+"""Up to this many changed jobs get one event each; for more, one event says that many have changed."""
 GATHER_SECONDS: Final = 0.05
-"""What happens within this time goes to a page together: in a storm it hears twenty times a second, not a thousand."""
+"""Events within this time are sent to a page together: in a storm it gets twenty messages a second, not a thousand."""
 
 Follow = Callable[[threading.Event], Iterable[Mapping[str, object]]]
 """The scheduler's events from now on; it ends when the scheduler goes away or the event is set."""
@@ -58,7 +58,7 @@ class Feed:
         self._told: Broadcast[Told] = Broadcast(KEPT, lambda number, _lost, _told: Told(number, RESET, {}))
         self._thread: threading.Thread | None = None
         self.watchers: list[Callable[[Mapping[str, object]], None]] = []
-        """Called for each event by the thread that follows, such as traces are."""
+        """Called for each event by the thread that follows the feed, for example to make traces."""
 
     def start(self) -> None:
         if self._follow is not None:
@@ -69,14 +69,14 @@ class Feed:
         self._stop.set()
         self._told.wake_all()
         if self._thread is not None:
-            self._thread.join(0.2)  # it may wait for the next event, and holds nothing that must be put away
+            self._thread.join(0.2)  # it may wait for the next event, and holds nothing that must be closed
 
     @property
     def listeners(self) -> int:
         return self._told.listeners
 
     def tell(self, event: Mapping[str, object]) -> None:
-        """Hand an event on to everybody."""
+        """Forward an event to all pages."""
         self._told.publish(lambda number: [self._numbered(number, event)])
         for watch in self.watchers:
             try:
@@ -89,11 +89,11 @@ class Feed:
         return told._replace(text=self.written(told)) if self.listeners else told
 
     def tell_reset(self) -> None:
-        """Have every page ask again for what it shows."""
+        """Make every page reload what it shows."""
         self.tell({"kind": RESET})
 
     def tell_jobs(self, job_ids: Sequence[str]) -> None:
-        """The definitions behind this server's answers have changed; without ids, what is wrong with some file."""
+        """The definitions behind this server's responses have changed; without ids, the errors of some file have."""
         if not 0 < len(job_ids) <= JOBS_MAX:
             self.tell_reset()
             return
@@ -110,9 +110,10 @@ class Feed:
         return f"id: {self.name}-{told.number}\nevent: {told.kind}\ndata: {data}\n\n".encode("utf-8", "replace")
 
     async def gather(self, after: int | None = None) -> AsyncGenerator[list[Told], None]:
-        """Events as they come, all that happened since the last time; empty when it is time for a sign of life.
+        """Events since the last call, as they come; empty when it is time for a beat.
 
-        From behind a number where it is still known. One that is too old, or of another start, begins with a reset.
+        They begin after a given number, if it is still known. A number that is too old, or from another start, begins
+        with a reset.
         """
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
@@ -146,4 +147,4 @@ class Feed:
                     self.tell(event)
             except Exception:
                 log.exception("feed.failed")
-            self._stop.wait(AWAY_SECONDS)  # the scheduler is not there yet, or has just gone
+            self._stop.wait(AWAY_SECONDS)  # the scheduler is not running yet, or has just ended

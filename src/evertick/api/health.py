@@ -1,4 +1,4 @@
-"""Whether it is alive, whether it is ready, and how it does in numbers."""
+"""Health, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Health(Result):
 routes = Routes("health", prefix="")
 
 LAG_MAX_SECONDS = 30.0
-"""A planner that is further behind than this is not ready."""
+"""A planner that lags by more than this is not ready."""
 
 
 @routes.get("/healthz", None)
@@ -61,7 +61,7 @@ def get_metrics(at: At) -> Response:
 
 
 def unready(at: AppState) -> list[str]:
-    """Why nothing should be sent here, in sentences; empty: all is well."""
+    """Why the server is not ready, in sentences; empty: it is ready."""
     try:
         at.operations.store.counters()
     except StoreError:
@@ -115,7 +115,7 @@ class _Collector:
 
 
 def _from_counters(counters: Mapping[str, int]) -> Iterator[Metric]:
-    """What the whole ledger has counted since it began, over all nodes."""
+    """What the whole ledger has counted since it was created, over all nodes."""
     outcomes = CounterMetricFamily(
         "evertick_occurrences", "Occurrences and requested runs that ended, by outcome.", labels=["outcome"]
     )
@@ -137,7 +137,7 @@ def _from_counters(counters: Mapping[str, int]) -> Iterator[Metric]:
 
 
 def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """What the scheduler of this node tells."""
+    """What the scheduler of this node reports."""
     planner, ownership = status.get("planner") or {}, status.get("ownership") or {}
     yield _gauge("evertick_planner_lag_seconds", "How far planning lags behind.", planner.get("lag_seconds"))
     yield from _histogram(

@@ -23,7 +23,7 @@ _ANY = ("//0.0.0.0:", "//[::]:")
 
 
 def address_of(url: str, node: str, token: str, settings: Settings) -> NodeAddress | None:
-    """What to announce of a server that listens at a URL; None where the token would travel in the clear."""
+    """What to announce for a server that listens at a URL; None if the token would be sent unencrypted."""
     api = settings.api
     reached = api.url.rstrip("/") or url
     for anywhere in _ANY:
@@ -31,7 +31,7 @@ def address_of(url: str, node: str, token: str, settings: Settings) -> NodeAddre
     if reached.startswith("http://") and not is_loopback(reached):
         log.warning("node.not_announced url=%s reason=the setting api.url must name an https address", reached)
         return None
-    # Behind a proxy it is the proxy's certificate that is shown, and authorities vouch for that one.
+    # Behind a proxy, clients see the proxy's certificate, which an authority has signed.
     pem = api.tls_cert.read_text() if api.tls_cert and not api.behind_proxy else ""
     certificate = fingerprint(ssl.PEM_cert_to_DER_cert(_first(pem))) if pem else ""
     address = NodeAddress(node, reached, token, machine_name(), certificate)
@@ -49,7 +49,7 @@ def _first(pem: str) -> str:
 
 
 class LogEndpoint:
-    """Keeps a lease on the address as long as it runs; the ledger may be away meanwhile."""
+    """Holds a lease on the address while it runs; the ledger may be unavailable meanwhile."""
 
     def __init__(self, store: Store, address: NodeAddress, now: Callable[[], Instant]) -> None:
         self._store, self._address, self._now = store, address, now
@@ -68,7 +68,7 @@ class LogEndpoint:
         store, address, now = self._store, self._address, self._now()
         for lease in store.lease((), "", 0, now):
             if lease.name == address.lease_name and lease.holder != address.holder:
-                # This node's own, from before it was restarted under another address.
+                # This node's own, from before it was restarted with another address.
                 store.lease([lease.name], lease.holder, 0, now)
         store.lease([address.lease_name], address.holder, LEASE_US, now)
 

@@ -1,9 +1,8 @@
-"""Lets the scheduler's loop go first where the API runs in the scheduler's process.
+"""Gives the scheduler's loop priority if the API runs in the scheduler's process.
 
-Where one process only can open the ledger, questions are answered by threads that share one interpreter with the loop.
-They begin nothing while the loop fires or is about to, stop for it between parts of a long answer, and few work at
-once, so that the loop has at most those few to share with. A question waits for a moment at most: a loop that is always
-busy must not close the door.
+If only one process can open the ledger, threads that share an interpreter with the loop answer requests. They start
+nothing while the loop launches runs or is about to, pause for it between parts of a long response, and only a few work
+at once. A request waits for a moment at most: a loop that is always busy must not block the server.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ AT_ONCE: Final = 2
 LONGEST_SECONDS: Final = 0.25
 LOOK_SECONDS: Final = 0.005
 REGAINED_IN: Final = 4.0
-"""A thread whose wait timed out works on for this many times as long before it waits again."""
+"""A thread whose wait timed out works for this many times as long before it waits again."""
 
 
 class LoopPriority(Protocol):
@@ -27,7 +26,7 @@ class LoopPriority(Protocol):
 
     async def wait(self) -> None: ...
     def pause(self) -> None:
-        """The same for a thread that follows along."""
+        """The same for a thread that follows the feed."""
 
     def breathe(self) -> None:
         """Called between parts of a long response, by the thread that works on it; any other thread continues."""
@@ -39,7 +38,7 @@ class LoopPriority(Protocol):
 
 
 class NoPriority:
-    """For a server without a scheduler beside it."""
+    """For a server without a scheduler in the same process."""
 
     async def wait(self) -> None:
         return
@@ -58,10 +57,10 @@ class NoPriority:
 
 
 class _Mine(threading.local):
-    """What is known of this thread."""
+    """The state of this thread."""
 
     is_asked = False
-    """Whether it works on a question."""
+    """Whether it works on a request."""
     patience = LONGEST_SECONDS
     """How long it may still wait."""
     waited_at = 0.0

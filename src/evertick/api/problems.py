@@ -45,7 +45,7 @@ class Problem(BaseModel):
     detail: str
 
 
-# The first that fits counts.
+# The first match counts.
 STATUSES: tuple[tuple[type[EvertickError], int], ...] = (
     (NotFound, 404),
     (Conflict, 409),
@@ -61,7 +61,7 @@ STATUSES: tuple[tuple[type[EvertickError], int], ...] = (
 
 
 def problem(status: int, detail: str, *, headers: dict[str, str] | None = None, **more: object) -> Response:
-    """An answer that says what is wrong; `more` are members for programs."""
+    """A response that says what is wrong; `more` are members for programs."""
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
     content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
     return Response(content, status, headers=headers, media_type=MEDIA_TYPE)
@@ -89,10 +89,10 @@ def of_error(error: EvertickError) -> Response:
 
 
 def _fault(found: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with one part of a request, and which."""
+    """What is wrong with one part of a request, and which part."""
     place, *rest = map(str, found["loc"])
     if found["type"] == "json_invalid":
-        # Its place is a number of characters, which is no field.
+        # Its position is a number of characters, not a field.
         return {"field": "", "in": place, "reason": f"it is not JSON ({found['ctx']['error']})"}
     if found["type"] == "extra_forbidden":
         return {"field": ".".join(rest), "in": place, "reason": "unknown field"}
@@ -107,7 +107,7 @@ def _methods_of(request: Request) -> list[str]:
 
 
 def install(app: FastAPI) -> None:
-    """Tell everything that handlers raise this way."""
+    """Return all errors that handlers raise in this form."""
 
     async def on_ours(_: Request, error: Exception) -> Response:
         assert isinstance(error, EvertickError)

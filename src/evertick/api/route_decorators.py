@@ -148,7 +148,7 @@ class Routes:
                     "summary": (inspect.getdoc(handler) or "").partition("\n")[0],
                     "description": inspect.getdoc(handler) or "",
                     "openapi_extra": {"x-role": OPEN if role is None else str(role)},
-                    # Who calls without a token has its address from elsewhere, with whatever is added to it there.
+                    # A caller without a token uses an address from elsewhere, perhaps with parameters added to it.
                     "dependencies": [] if role is None else [Depends(no_strangers)],
                     **options,
                 }
@@ -159,7 +159,7 @@ class Routes:
 
 
 def _result_type(handler: Callable[..., object]) -> type[Result] | None:
-    """The result that a handler is annotated with, alone or beside a response of its own."""
+    """The result type of a handler, alone or beside a response."""
     returned = get_type_hints(handler)["return"]
     kinds = [one for one in (returned, *get_args(returned)) if isinstance(one, type) and issubclass(one, Result)]
     return kinds[0] if kinds else None

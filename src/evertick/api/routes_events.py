@@ -1,4 +1,4 @@
-"""The route that tells what happens, as it happens: server-sent events."""
+"""The route that streams events: server-sent events."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ async def stream_events(
         return problem(503, f"the limit of {LISTENERS_MAX} listeners is reached.", headers={"retry-after": "30"})
     headers = {"x-accel-buffering": "no", "cache-control": "no-store"}
     if request.state.is_head:
-        return Response(media_type="text/event-stream", headers=headers)  # what follows never ends, and is not wanted
+        return Response(media_type="text/event-stream", headers=headers)
     return StreamingResponse(_lines(at.feed, last_event_id), media_type="text/event-stream", headers=headers)
 
 
 async def _lines(feed: Feed, last_event_id: str | None) -> AsyncIterator[bytes]:
     start, _, number = (last_event_id or "").partition("-")
     is_ours = start == feed.name and number.isascii() and number.isdigit() and len(number) < 20
-    # A number of another start of this server is none that is known here.
+    # A number from another start of this server is unknown here.
     after = int(number) if is_ours else -1 if last_event_id else None
     yield b"retry: 3000\n\n"
     async for some in feed.gather(after):

@@ -1,7 +1,7 @@
-"""The route through which other systems start a job: they prove themselves with the job's own secret.
+"""The route through which other systems start a job: they authenticate with the job's own secret.
 
-Two ways: the secret itself as a bearer token, or better a signature over the time and the body, which cannot be used
-again for anything else. A signed call that is sent twice is one request.
+Two ways: the secret itself as a token, or better a signature over the time and the body, which cannot be used for
+anything else. A signed call that is sent twice is one request.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ async def call_hook(
 
 
 def signature(secret: str, seconds: int, body: bytes) -> str:
-    """What a caller puts into X-Evertick-Signature."""
+    """The value for X-Evertick-Signature."""
     digest = hmac.new(secret.encode(), f"{seconds}.".encode() + body, "sha256").hexdigest()
     return f"t={seconds},v1={digest}"
 
 
 def is_signed(secret: str, written: str, body: bytes, now: int) -> bool:
-    """Whether a signature is the secret's, over this body, and not older or newer than five minutes."""
+    """Whether a signature matches the secret and the body, and is at most five minutes old or ahead."""
     found = _SIGNATURE.fullmatch(written.strip())
     if found is None or abs(int(found[1]) * SECOND - now) > TOLERANCE_US:
         return False

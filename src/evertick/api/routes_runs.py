@@ -29,7 +29,7 @@ StepName = Annotated[str, Path(max_length=300)]
 Here = Annotated[bool, Query(description="Only logs on this node; other nodes are not asked.")]
 LOG_MAX = 1 << 20
 PIECE_BYTES = 128 * 1024
-"""Of a download, read and sent at a time: what a caller who does not read costs."""
+"""Bytes of a download read and sent at a time: the cost of a caller who does not read."""
 _RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?", re.ASCII)
 
 
@@ -154,13 +154,13 @@ def retry_run(
 
 
 def _download(at: At, run: str, attempt: int, step: str, wanted: str, *, here_only: bool) -> Response:
-    """All that is there now, or the part that a `Range` asks for; one in another form may be answered with all."""
-    run = at.operations.find_run(run).key.run_id  # once: a job's latest run may be another one a moment later
+    """The whole log as it is now, or the part that a `Range` names; other forms of `Range` return all of it."""
+    run = at.operations.find_run(run).key.run_id  # once: the job's latest run may change at any moment
     logs = at.operations.list_logs(run, here_only=here_only)
     size = next((log.size for log in logs if (log.attempt, log.step) == (attempt, step)), 0)
     part = _RANGE.fullmatch(wanted)
     begin, end = (int(part[1]), min(int(part[2] or size), size - 1) + 1) if part else (0, size)
-    # Before anything is sent: it may not be there.
+    # Before anything is sent: the log may not exist.
     first = at.operations.log_bytes(run, attempt, step, min(begin, size), PIECE_BYTES, here_only=here_only)
     if part and begin >= end:
         return Response(status_code=416, headers={"content-range": f"bytes */{size}"})

@@ -1,4 +1,4 @@
-"""The server itself: a process beside the scheduler, or a thread where only one process may open the ledger."""
+"""The server: a process beside the scheduler, or a thread if only one process may open the ledger."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TICKS_PER_SIGN = 20
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone: uvicorn would raise them again at its end, before anything is put away."""
+        """Leave signals alone: uvicorn would raise them again at its end, before anything is closed."""
         yield
 
     shows_life = False
@@ -65,13 +65,13 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _make_protocol(self) -> asyncio.Protocol:
-        """As uvicorn does for connections that it takes itself."""
+        """As uvicorn does for connections that it accepts itself."""
         return self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
 
     async def main_loop(self) -> None:
-        """As uvicorn's, which wakes ten times a second to see whether it is to stop: once, and at once when told."""
+        """Like uvicorn's, which wakes ten times a second to check for a stop: this one waits for the stop itself."""
         self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
         counter = 0
         while not await self.on_tick(counter):
@@ -80,22 +80,22 @@ class _Server(uvicorn.Server):
                 await asyncio.wait_for(self._told.wait(), 1.0)
 
     def stop(self) -> None:
-        """From any thread, or from a signal's handler."""
+        """From any thread, or from a signal handler."""
         self.should_exit = True
         if self._loop is not None and self._told is not None:
             with contextlib.suppress(RuntimeError):  # its loop has ended
                 self._loop.call_soon_threadsafe(self._told.set)
 
     async def on_tick(self, counter: int) -> bool:
-        """Once a second, by the event loop: one that hangs in a computation does not come here."""
+        """Once a second, by the event loop: one that hangs in a computation does not get here."""
         if self.shows_life and counter % TICKS_PER_SIGN == 0:
-            with contextlib.suppress(OSError):  # the scheduler is gone, or does not listen now
+            with contextlib.suppress(OSError):  # the scheduler is gone, or is not listening now
                 os.write(1, b".")
         return await super().on_tick(counter)
 
 
 class ApiServer:
-    """Listens from the moment it is made; serves while `run` runs, in whichever thread that is."""
+    """Listens as soon as it is created; serves while `run` runs, in any thread."""
 
     def __init__(self, app_state: AppState, limits: ConnectionLimits | None = None) -> None:
         settings = app_state.settings
@@ -130,9 +130,10 @@ class ApiServer:
         self.url = f"{scheme}://{host}:{port}"
 
     def run(self, tell: Callable[[str], None], *, shows_life: bool = False) -> None:
-        """Serve until it is stopped; `tell` says where to look, and at the first start with which token.
+        """Serve until it is stopped; `tell` prints the URL, and at the first start the token.
 
-        With `shows_life` the event loop writes to standard output every other second, for the scheduler to hear.
+        With `shows_life` the event loop writes to standard output every other second, as a sign of life for the
+        scheduler.
         """
         if shows_life:
             os.set_blocking(1, False)
@@ -175,7 +176,7 @@ class ApiServer:
 
 
 def fitting_limits() -> ConnectionLimits:
-    """As many connections as leave half of this process's descriptors to everything else in it."""
+    """As many connections as leave half of this process's descriptors for everything else."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(DESCRIPTORS_WANTED, hard)
     if soft < wanted:
@@ -197,7 +198,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _forget(place: Path) -> None:
-    """Take the note back, unless another server has left its own by now."""
+    """Remove the note, unless another server has written its own since."""
     try:
         if json.loads(place.read_bytes()).get("pid") == os.getpid():
             place.unlink()
@@ -206,7 +207,7 @@ def _forget(place: Path) -> None:
 
 
 def greeting(url: str, token: str | None, *, has_page: bool) -> list[str]:
-    """What a start prints: the address of the web interface or the API; `token` is the first start's."""
+    """What a start prints: the URL of the web interface or the API; `token` only at the first start."""
     if has_page:
         return [
             f"Web interface: {url}/"

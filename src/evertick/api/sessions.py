@@ -17,19 +17,19 @@ from evertick.private_file import read_private, write_private
 
 FILE: Final = "sessions.json"
 PER_TOKEN_MAX: Final = 50
-"""Sessions of one token; the next sign-in ends its oldest one, and no session of another token."""
+"""Sessions of one token; another sign-in ends its oldest session, never one of another token."""
 COOKIE: Final = "evertick_session"
 
 
 class Session(NamedTuple):
     token_id: str
-    """Whose it is: when the token goes, so does the session."""
+    """Its token: when the token is revoked, the session ends."""
     csrf: str
     expires_at: Instant
 
 
 class Sessions:
-    """Any thread may ask."""
+    """Thread-safe."""
 
     def __init__(self, state_folder: Path, length_us: int, now: Callable[[], Instant]) -> None:
         self._path = state_folder / FILE
@@ -39,7 +39,7 @@ class Sessions:
         self._sessions = self._read()
 
     def begin(self, token: Token) -> tuple[str, Session]:
-        """A new session, and the text that names it."""
+        """A new session, and its secret."""
         name = secrets.token_urlsafe(32)
         session = Session(token.id, secrets.token_urlsafe(24), self._now() + self._length_us)
         with self._lock:
@@ -58,7 +58,7 @@ class Sessions:
                 self._write()
 
     def _forget_old(self, token_id: str) -> None:
-        """Those that are over; and of this token the oldest, where it has too many."""
+        """Expired sessions, and the oldest of this token if it has too many."""
         now = self._now()
         live = {key: one for key, one in self._sessions.items() if now < one.expires_at}
         own = sorted((one.expires_at, key) for key, one in live.items() if one.token_id == token_id)
@@ -71,14 +71,14 @@ class Sessions:
         try:
             return {} if content is None else {key: Session(*one) for key, one in json.loads(content).items()}
         except (ValueError, TypeError, AttributeError):
-            return {}  # everybody signs in again
+            return {}  # all users sign in again
 
     def _write(self) -> None:
         write_private(self._path, json.dumps(self._sessions).encode())
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two texts are equal, in a time that does not tell where they differ."""
+    """Whether two texts are equal, in a time that does not reveal where they differ."""
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 

@@ -40,7 +40,7 @@ def _file(request: Request, file: Any) -> Response:
 
 
 def find_site() -> object:
-    """The page's files; None where they were not built."""
+    """The page's files; None if they were not built."""
     try:
         return import_module("evertick.web").site()
     except ImportError:

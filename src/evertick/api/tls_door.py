@@ -1,7 +1,7 @@
 """How a TLS connection begins: counted and timed from its first moment, not from the end of its handshake.
 
-A server that is given the certificate learns of a connection only when the handshake is over: those that stall before
-would be in no limit, and have a minute.
+A server with a certificate learns of a connection only after the handshake: connections that stall before it would be
+in no limit, and have a minute.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from evertick.api.connections import Connections
 from evertick.errors import SettingsError
 
 PAUSE_SECONDS = 0.2
-"""Before the next connection is taken, when this process has no descriptor left for it."""
+"""Wait before the next connection, if this process has no free descriptor."""
 
 
 def tls_context(cert: Path, key: Path | None) -> ssl.SSLContext:
@@ -32,7 +32,7 @@ def tls_context(cert: Path, key: Path | None) -> ssl.SSLContext:
 
 
 class TlsDoor:
-    """Takes the connections of a socket, and hands each on when its handshake is over."""
+    """Accepts the connections of a socket, and passes each on after its handshake."""
 
     def __init__(self, registry: Connections, context: ssl.SSLContext) -> None:
         self._registry = registry
@@ -83,7 +83,7 @@ class TlsDoor:
 
 
 class _Handshake:
-    """A connection until its handshake is over. It is quiet: it has a deadline, and makes room for others."""
+    """A connection until its handshake is complete. It is quiet: it has a deadline, and makes room for others."""
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self.task = task

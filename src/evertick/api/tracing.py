@@ -1,7 +1,7 @@
-"""Runs as traces, for those who collect them: the occurrence, its run, its attempts, their steps.
+"""Runs as traces: the occurrence, its run, its attempts, their steps.
 
-A trace is made when a run has ended, from its line of the ledger; so it is whole, and nothing of it delays the run.
-Only where the environment says where traces go (OTEL_EXPORTER_OTLP_ENDPOINT), and `evertick[otel]` is installed.
+A trace is made from the ledger when a run has ended, so it is complete and does not delay the run. Only if the
+environment names a receiver (OTEL_EXPORTER_OTLP_ENDPOINT) and `evertick[otel]` is installed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Traces:
                 log.exception("traces.failed run=%s", run_id)
 
     def _ended(self, run_id: str) -> RunDetail | None:
-        """The run as the ledger has it; its line may follow what the feed told by a moment."""
+        """The run as in the ledger; its entry may be a moment later than the event."""
         for _ in range(LOOKS):
             try:
                 found = self._look(run_id)
@@ -160,7 +160,7 @@ def _nanoseconds(at: datetime) -> int:
 
 
 def traces_of(look: Look, node: str, environ: Mapping[str, str] = os.environ) -> Traces | None:
-    """What sends traces, where the environment asks for it."""
+    """The sender of traces, if the environment asks for it."""
     if not any(environ.get(name) for name in ENDPOINTS):
         return None
     try:

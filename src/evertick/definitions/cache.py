@@ -38,7 +38,7 @@ _CODE: Final = ("definitions", "model", "planning", "settings")
 
 
 class UnknownType(Exception):
-    """A value that this module cannot write; its file is parsed again at each start."""
+    """A value that this module cannot store; its file is parsed again at each start."""
 
 
 class DefinitionCache:
@@ -51,7 +51,7 @@ class DefinitionCache:
         self._settings = settings
 
     def read(self) -> dict[str, tuple[bytes, Parsed]]:
-        """By file: the digest of its content, and what that means. Empty unless this user wrote it, with this key."""
+        """By file: the digest of its content, and the parsed result. Empty unless this user wrote it, with this key."""
         try:
             with _open_own(self._path) as stream:
                 lines = iter(stream)
@@ -59,12 +59,12 @@ class DefinitionCache:
                     return {}
                 decode = _Decoder(self._root)
                 return {file: (digest, parsed) for file, digest, parsed in map(decode, lines)}
-        # A wrong line is the whole file's end: values refer to those of earlier lines.
+        # An invalid line ends the whole file: values refer to those of earlier lines.
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             return {}
 
     def write(self, files: Mapping[str, tuple[bytes, Parsed]]) -> None:
-        """Replace the cache as a whole, readable by this user only: definitions may hold secrets."""
+        """Replace the cache atomically, readable by this user only: definitions may contain secrets."""
         temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -81,13 +81,13 @@ class DefinitionCache:
     def _lines(self, files: Mapping[str, tuple[bytes, Parsed]]) -> Iterator[str]:
         encode = _Encoder(self._root)
         for file, (digest, parsed) in files.items():
-            # Errors are not kept: the next start reads such a file again.
+            # Errors are not cached: the next start reads such a file again.
             if not parsed.errors:
                 with contextlib.suppress(UnknownType):
                     yield json.dumps([digest.hex(), *encode(file, parsed)], separators=(",", ":")) + "\n"
 
     def _key(self) -> str:
-        """All that decides what a file means, beside its content and its name."""
+        """Everything that decides what a file means, besides its content and its name."""
         digest = hashlib.blake2b(digest_size=16)
         settings = repr(meaningful_settings(self._settings))
         for part in (settings, self._folder, os.path.expanduser("~"), *_zone_stamps(), *_code_stamps()):
@@ -112,7 +112,7 @@ def meaningful_settings(settings: Settings) -> tuple[object, ...]:
 
 
 def _open_own(path: Path) -> Any:
-    """A file that only this user could have written; OSError otherwise."""
+    """A file that only this user can have written; OSError otherwise."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     found = os.fstat(descriptor)
     is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
@@ -177,7 +177,7 @@ _MAKERS: Final[dict[str, Callable[..., object]]] = {
 
 
 class _Rooted(str):
-    """A place in a file of the folder: written without what all of them begin with."""
+    """A place in a file of the folder, stored without the common beginning of all paths."""
 
     __slots__ = ()
 
@@ -223,7 +223,7 @@ class _Encoder:
 
 
 class _Decoder:
-    """Makes the values of each line; those of earlier lines are referred to by number."""
+    """Rebuilds the values of each line, which refer to values of earlier lines by number."""
 
     def __init__(self, root: str) -> None:
         self._values: list[object] = []

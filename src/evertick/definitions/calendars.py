@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 FILE_MAX: Final = 10 << 20
 _PACKAGES: Final = ("holidays", "icalendar", "recurring-ical-events")
 _LANGUAGE: Final = "en_US"
-"""Of the names of holidays; otherwise they would depend on the locale of each process."""
+"""The language of the names of holidays; otherwise they would depend on the locale of each process."""
 _INSTALL: Final = 'Install it: pip install "evertick[calendars]".'
 
 
 class CalendarError(Exception):
-    """A calendar whose days cannot be found out."""
+    """A calendar whose days cannot be determined."""
 
 
 def years_of(today: date) -> range:
-    """The years that are resolved: this decade, the one before and the one after.
+    """The years that are resolved: the previous, the current and the next decade.
 
-    By decades, because a change of the days is an edit of every schedule that uses them.
+    By decades, because changed days are an edit of every schedule that uses them.
     """
     decade = today.year // 10 * 10
     return range(decade - 10, decade + 20)
@@ -45,7 +45,7 @@ def find_calendar(name: str, settings: Settings) -> Calendar:
 
 
 def calendar_stamps(settings: Settings) -> tuple[object, ...]:
-    """All that decides which days the calendars have; what was parsed under others is parsed again."""
+    """Everything that decides the days of the calendars; files that were parsed with other values are parsed again."""
     if not settings.calendars:
         return ()
     return (*(_stamps(source) for _, source in settings.calendars), years_of(_today()))
@@ -126,7 +126,7 @@ def _suggestion(country: str) -> str:
 
 
 def _events(path: str, years: range) -> Iterator[tuple[Day, str]]:
-    """Every day that an event of the file touches, by the clock of the event."""
+    """Every day that an event of the file touches, in the zone of the event."""
     try:
         import icalendar
         import recurring_ical_events
@@ -152,7 +152,7 @@ def _events(path: str, years: range) -> Iterator[tuple[Day, str]]:
 
 
 def _days_of(start: date, end: date) -> tuple[date, date]:
-    """The end of an event is not part of it."""
+    """The end of an event is exclusive."""
     if isinstance(start, datetime) and isinstance(end, datetime):
         last = max(end - timedelta(microseconds=1), start)
         return start.date(), last.date()

@@ -1,7 +1,7 @@
-"""When a directory changes, as the kernel reports it: Linux's inotify, without a thread that polls.
+"""Reports changes of a directory through Linux's inotify, without a thread that polls.
 
-The usual packages were measured and left: `watchfiles` 1.3 looks at its queue in steps (with one step a second an edit
-is noticed after 1.4 to 2 s), and does not report that the kernel's queue overflowed.
+The usual packages were measured and rejected: `watchfiles` 1.3 polls its queue (with one step a second an edit is
+noticed after 1.4 to 2 s), and does not report that the kernel's queue overflowed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _IN_ONLYDIR: Final = 0x0100_0000
 _IN_ISDIR: Final = 0x4000_0000
 
 _ITSELF: Final = _IN_DELETE_SELF | _IN_MOVE_SELF
-# Not every write: a job that logs into the folder would wake the thread with each line. A file counts when its writer
-# closes it.
+# Not every write: a job that logs into the folder would wake the thread with each line. A file counts when its
+# writer closes it.
 _CONTENT: Final = _IN_ATTRIB | _IN_CLOSE_WRITE | _IN_MOVED_FROM | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE
 _APPEARED: Final = _IN_MOVED_TO | _IN_CREATE
 
@@ -42,7 +42,7 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 class DirectoryEvent(NamedTuple):
     directory: str
     name: str
-    """Of the entry that changed; empty when the directory itself was moved, deleted or unmounted."""
+    """The entry that changed; empty if the directory itself was moved, deleted or unmounted."""
     is_directory: bool = False
     is_new: bool = False
 
@@ -69,10 +69,10 @@ class DirectoryEvents:
         self._fd = self._wakeup = self._waker = -1
 
     def watch(self, directories: Mapping[str, Iterable[str]]) -> bool:
-        """Watch exactly these; of a directory without names only that it is moved or deleted.
+        """Watch exactly these directories; one without names only for its own move or deletion.
 
-        Paths are looked up again each time: a path may lead to another directory than before. True when one is watched
-        from now on, or is gone: something may have changed in it before anybody watched.
+        Paths are resolved again each time, because they may lead to another directory than before. Returns True if one
+        is newly watched, or is gone: something may have changed before it was watched.
         """
         self.failure = None
         if self._fd < 0 and not self._open():
@@ -95,7 +95,7 @@ class DirectoryEvents:
         return has_new or is_gone
 
     def wait(self, seconds: float) -> list[DirectoryEvent]:
-        """What changed, as soon as something has; nothing when the time is over or `wake` was called."""
+        """What changed, as soon as something does; empty on timeout or `wake`."""
         poll = select.poll()
         poll.register(self._wakeup, select.POLLIN)
         if self._fd >= 0:
@@ -104,7 +104,7 @@ class DirectoryEvents:
         return self._read() if self._fd in ready else []
 
     def pause(self, seconds: float) -> None:
-        """Let events queue; `wake` ends it."""
+        """Let events queue up; `wake` ends it."""
         select.select([self._wakeup], [], [], seconds)
 
     def wake(self) -> None:

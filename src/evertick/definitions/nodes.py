@@ -1,4 +1,4 @@
-"""What a YAML file says, value by value, each with the line and column it stands at."""
+"""The values of a YAML file, each with its line and column."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def plain_data(node: Node) -> object:
 
 
 def kind_of(node: Node) -> str:
-    """What a value is, in the words of an error message."""
+    """The kind of a value, as error messages name it."""
     match node:
         case ListNode():
             return "a list"

@@ -1,4 +1,4 @@
-"""What job a file defines: its text goes in, a job or all of its errors come out."""
+"""Parses a job file: text in, a job or all of its errors out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PIPELINE_NAMES: Final = ("pipeline.yaml", "pipeline.yml")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What came of one file; a job only when there is no error."""
+    """The result of one file; a job only if there is no error."""
 
     job: Job | None
     errors: tuple[DefinitionError, ...] = ()

@@ -1,8 +1,8 @@
-"""What changed in a folder of job files, and which of its jobs are good to use now.
+"""What changed in a folder of job files, and which of its jobs can be used now.
 
-The truth is a scan: the stamps of all files are compared with those of the last scan, and only what differs is read.
-When to scan is a hint of the kernel. A scan each minute, less often where it takes long, finds what the hint missed.
-Where no hint can be had the folder is scanned at a pace that costs next to nothing.
+A scan decides: it compares the stamps of all files with those of the last scan, and reads only files that differ. The
+kernel's reports say when to scan. A scan each minute, less often if it takes long, finds what the reports missed.
+Without reports, the folder is scanned at a pace that costs almost nothing.
 """
 
 from __future__ import annotations
@@ -38,41 +38,41 @@ from evertick.mounts import find_network_drive
 from evertick.settings import Settings
 
 INTERVAL_SECONDS: Final = 1.0
-"""Between two scans while a folder keeps changing, or is away."""
+"""Time between two scans while a folder keeps changing, or is unavailable."""
 RESCAN_SECONDS: Final = 60.0
-"""Between two scans when the kernel reports no change."""
+"""Time between two scans when the kernel reports no change."""
 SHARE_MAX: Final = 0.005
-"""Of a core: what scans may cost while nothing changes and the kernel cannot report edits."""
+"""Share of a core: what scans may cost while nothing changes and the kernel cannot report edits."""
 HINTED_SHARE_MAX: Final = 0.0005
-"""The same where it does: the scans only look for a report that was lost, and two processes make them."""
+"""The same if it can: the scans only look for lost reports, and two processes make them."""
 SETTLE_SECONDS: Final = 0.3
-"""A file that was written a moment ago, or has an error, is looked at again after this before it counts."""
+"""A file that was just written, or has an error, is read again after this time before it counts."""
 HURRIED_SCANS: Final = 5
 BATCH_SECONDS: Final = 0.05
-"""How long events may queue that concern no job file: a job may write into its folder all day."""
+"""How long events that concern no job file may queue up: a job may write into its folder all day."""
 _DOUBT_NS: Final = 2_000_000_000
-"""A file that changed this shortly before it was read may change once more within the same stamp."""
+"""A file that changed this shortly before it was read may change again within the same stamp."""
 _DOUBT_SECONDS: Final = 2.1
 
 
 class FolderChanged(NamedTuple):
-    """What a scan found since the last change that was taken."""
+    """What a scan found since the last processed change."""
 
     jobs: tuple[Job, ...]
     """Added or changed."""
     removed: tuple[str, ...]
     folder: Folder
     errors: tuple[DefinitionError, ...] = ()
-    """Those that were not there before."""
+    """Jobs that did not exist before."""
 
 
 class WatchState(NamedTuple):
     """How edits of the folder are noticed."""
 
     reason: str | None = None
-    """Why the kernel's hints cannot be relied on; None: edits are noticed at once."""
+    """Why the kernel's reports are unreliable; None: edits are noticed at once."""
     scan_seconds: float = RESCAN_SECONDS
-    """Between two scans while nothing changes."""
+    """Time between two scans while nothing changes."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class _File:
     digest: bytes
     parsed: Parsed
     is_certain: bool
-    """Whether an equal stamp means an equal content."""
+    """Whether an equal stamp means equal content."""
     good: Job | None = None
     """The job of this file that is in use."""
 
@@ -89,8 +89,8 @@ class _File:
 class FolderWatch:
     """A folder as it was last seen. `scan` and `run` belong to one thread; `snapshot` and `stop` to any.
 
-    `on_notice` hears once of each reason why edits are noticed late. `cache` is where parsed files are kept; only with
-    `keeps_cache` it is written, so that of several processes one does.
+    `on_notice` receives each reason why edits are noticed late, once. `cache` is where parsed files are cached; it is
+    written only with `keeps_cache`, so that only one of several processes writes it.
     """
 
     def __init__(
@@ -127,19 +127,19 @@ class FolderWatch:
         self._noticed: set[str] = set()
         self.state = WatchState()
         self.trouble: Exception | None = None
-        """What the last scan of `run` failed with."""
+        """The error of the last scan of `run`."""
 
     def snapshot(self) -> Folder:
-        """The jobs to use, stale ones included, and what is wrong with which file."""
+        """The jobs to use, stale ones included, and the errors of each file."""
         return self._folder
 
     @property
     def is_settling(self) -> bool:
-        """Whether a file is waited for, and the next scan should come soon."""
+        """Whether a file is being waited for, so that the next scan should come soon."""
         return bool(self._waiting)
 
     def load(self) -> Folder:
-        """The first scan: every file counts as it is, and what is found is taken. NotFound when there is no folder."""
+        """The first scan: every file counts as it is. Raises NotFound if there is no folder."""
         try:
             self._listing = list_folder(self._path)
         except OSError as error:
@@ -167,7 +167,7 @@ class FolderWatch:
             del self._files[file]
         for file in [file for file in self._waiting if file not in stamps]:
             del self._waiting[file]
-        # Kept until it is settled: a scan that fails half-way leaves the rest of its work to the next one.
+        # Kept until it is processed: a scan that fails half-way leaves the rest to the next one.
         self._is_dirty = self._is_dirty or bool(gone) or self._is_away
         files = self._files
         for file, stamp in stamps.items():
@@ -189,7 +189,7 @@ class FolderWatch:
                 began = time.thread_time()
                 self._scan_safely(on_change)
                 watched = WatchedDirectories(self._path, self._listing.subfolders, self._listing.links)
-                # What was made before its directory was watched is found by another scan.
+                # Files created before their directory was watched are found by another scan.
                 is_due = events.watch(watched.names)
                 self._judge(events, watched, time.thread_time() - began)
                 self._keep_parsed()
@@ -216,13 +216,13 @@ class FolderWatch:
             self.trouble = error
 
     def _keep_parsed(self) -> None:
-        """Write the cache when a start would find a good part of it out of date."""
+        """Write the cache when a start would find a large part of it out of date."""
         if self._keeps_cache and self._cache is not None and self._uncached * UNCACHED_SHARE > len(self._files):
             self._cache.write({file: (known.digest, known.parsed) for file, known in self._files.items()})
             self._uncached = 0
 
     def _wait(self, events: DirectoryEvents, watched: WatchedDirectories) -> None:
-        """Until the kernel hints at a change, or the next scan is due without one."""
+        """Wait until the kernel reports a change, or the next scan is due."""
         until = self._monotonic() + self._seconds_to_scan()
         while not self._stopping.is_set() and (left := until - self._monotonic()) > 0:
             found = events.wait(left)
@@ -238,7 +238,7 @@ class FolderWatch:
         return min(_DOUBT_SECONDS, self.state.scan_seconds) if is_in_doubt else self.state.scan_seconds
 
     def _judge(self, events: DirectoryEvents, watched: WatchedDirectories, cost_seconds: float) -> None:
-        """Set the pace of scans by how far the kernel's hints can be relied on, and report a new reason once."""
+        """Set the pace of scans by how reliable the kernel's reports are, and report a new reason once."""
         reason = _network_reason(watched) or events.failure
         if reason:
             scan_seconds = max(INTERVAL_SECONDS, cost_seconds / SHARE_MAX)
@@ -256,7 +256,7 @@ class FolderWatch:
         self._noticed.add(cause)
 
     def _look(self, file: str, stamp: Stamp, known: _File | None) -> bool:
-        """Read a file whose stamp differs or is in doubt; whether it counts as changed now."""
+        """Read a file whose stamp differs or is in doubt; returns whether it counts as changed now."""
         path = Path(file)
         source = read_source(file, self._settings)
         digest = digest_of(source)
@@ -269,7 +269,7 @@ class FolderWatch:
         since = waited[1] if waited and waited[0] == digest else now
         self._waiting[file] = (digest, since)
         is_settled = now - since >= SETTLE_SECONDS
-        # Half of a file may be a whole job: one that was just written is never taken at once.
+        # Half of a file may be a valid job: one that was just written is never used at once.
         if not is_settled and self._wall_ns() - stamp.modified_ns < SETTLE_SECONDS * 1e9:
             return False
         parsed = parse_source(path, source, self._settings)
@@ -285,7 +285,7 @@ class FolderWatch:
         return self._wall_ns() - stamp.changed_ns > _DOUBT_NS
 
     def _assemble(self) -> None:
-        """The jobs of all files; where a file has an error now, the job that it gave before it stays."""
+        """The jobs of all files; a file that has an error now keeps its previous job."""
         found = assemble({file: self._files[file].parsed for file in sorted(self._files)})
         jobs = dict(found.jobs)
         stale = {
@@ -306,7 +306,7 @@ class FolderWatch:
         self._folder = replace(found, jobs=MappingProxyType(jobs), stale=frozenset(stale))
 
     def _keep_all(self, error: OSError) -> None:
-        """A folder that is away takes no job with it: it may be a network drive, or a checkout under way."""
+        """An unavailable folder removes no job: it may be a network drive, or a checkout in progress."""
         if not self._is_away:
             self._is_away = True
             reason = f"the folder '{self._path}' cannot be read: {error.strerror}. Its jobs stay as they were."
@@ -333,7 +333,7 @@ class FolderWatch:
 
 
 def watch_failure(folder: Path) -> str | None:
-    """Why edits of a folder would be noticed late here, by trying it."""
+    """Why edits of a folder would be noticed late here, determined by trying it."""
     listing = list_folder(str(folder))
     watched = WatchedDirectories(str(folder), listing.subfolders, listing.links)
     with DirectoryEvents() as events:

@@ -1,4 +1,4 @@
-"""Which directories decide what a folder of job files holds, and which of their entries matter."""
+"""Which directories determine the content of a folder of job files, and which of their entries matter."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class WatchedDirectories:
         return event.is_new and not name.startswith(".") and os.path.islink(os.path.join(directory, name))
 
     def _add_target(self, target: str) -> None:
-        """What a link leads to; where it is not there, the first directory above that is there shows it come."""
+        """The target of a link; if it does not exist, the nearest existing directory above it is watched."""
         directory, name = os.path.split(target)
         while directory != "/" and not os.path.isdir(directory):
             directory, name = os.path.split(directory)
         self.names.setdefault(directory, set()).add(name)
 
     def _follow(self, directory: str, path: str, links_left: int = LINKS_MAX) -> str:
-        """The real path of a path below a real directory; every link on the way is noted."""
+        """The real path of a path below a real directory; every link on the way is recorded."""
         for name in path.split("/"):
             if name == "..":
                 directory = os.path.dirname(directory)

@@ -64,7 +64,7 @@ _BEGUN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with the text as YAML, before anybody asks what it means."""
+    """What is wrong with the text as YAML, before its meaning is read."""
 
     reason: str
     hint: str
@@ -75,7 +75,7 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class Document:
     root: Node | None
-    """None when the text could not be read at all, or says nothing."""
+    """None if the text could not be read, or is empty."""
     problems: tuple[Problem, ...] = ()
 
 

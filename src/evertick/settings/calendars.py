@@ -1,4 +1,4 @@
-"""The named calendars that the settings declare, as they are written: which days each has is found out elsewhere."""
+"""The named calendars in the settings, as they are written; `definitions.calendars` finds their days."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DateRange:
     first: date
     last: date
     label: str
-    """What its days are called; empty: as they are written."""
+    """The names of its days; empty: as they are written."""
 
 
 @dataclass(frozen=True, slots=True)

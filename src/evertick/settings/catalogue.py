@@ -32,7 +32,7 @@ def catalogue() -> Mapping[str, Setting]:
 
 
 def build(cls: type[Made], values: Mapping[str, Any], **others: Any) -> Made:
-    """The object; what is not in `values` has its default."""
+    """The object; settings that are not in `values` have their defaults."""
     made: Made = _build(cls, (), values, others)
     return made
 

@@ -15,7 +15,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def check_exposure(settings: Settings) -> None:
-    """Refuse to be reached from other machines in clear text."""
+    """Refuse to listen for other machines without encryption."""
     api = settings.api
     if bool(api.tls_cert) is not bool(api.tls_key):
         raise SettingsError("api.tls_cert and api.tls_key belong together; only one of them is set.")
@@ -43,7 +43,7 @@ def proxy_networks(settings: Settings) -> tuple[Network, ...]:
 
 
 def callers_of(settings: Settings) -> Callable[[str], bool]:
-    """Which addresses may connect at all: in clear text only this machine and the proxies that are named."""
+    """Which addresses may connect: without encryption only this machine and the named proxies."""
     if settings.api.tls_cert:
         return lambda _: True
     proxies = proxy_networks(settings)
@@ -60,7 +60,7 @@ def callers_of(settings: Settings) -> Callable[[str], bool]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether only this machine can reach an address."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""What the value of a setting may be: how each kind is read from a file, a variable or an option, and shown again."""
+"""The kinds of settings: how each is read from a file, a variable or an option, and shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
 class Unfit(ValueError):
-    """A value that is not of its kind: the reason, and what to write instead."""
+    """A value of the wrong kind: the reason, and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Kind:
     is_path: bool = False
     """Relative to the file it is written in."""
     is_secret: bool = False
-    """A variable of the environment may hold it as it is; a file only says where it is kept."""
+    """An environment variable may contain the value itself; a file only says where it is stored."""
 
 
 def count(least: int, most: int = 1_000_000_000, *, none: bool = False) -> Kind:
@@ -185,7 +185,7 @@ def _address(value: Any) -> Value:
 
 
 def show_value(value: Value) -> str:
-    """Where a secret is kept; of an address, what is not the secret."""
+    """Where a secret is stored; for an address, the part that is not secret."""
     if isinstance(value, Secret):
         return f"{value.source}:{value.name}"
     return mask_url(value) if "://" in value else value

@@ -1,4 +1,4 @@
-"""Where settings come from: the defaults, a file, the environment, the options; and what is wrong with them."""
+"""Loads settings from the defaults, a file, the environment and the options, and reports errors."""
 
 from __future__ import annotations
 
@@ -121,14 +121,14 @@ def _from_table(table: Mapping[str, Any], above: tuple[str, ...], file: Path, te
 
 
 def _from_environment(environ: Mapping[str, str], found: _Found) -> Iterator[str]:
-    """Take what is there; answers what looks like a slip of the pen. An empty variable is one that is not set."""
+    """Read the variables; returns probable typing mistakes. An empty variable counts as not set."""
     variables = {
         setting.variable: setting for setting in catalogue().values() if setting.kind not in (CHANNELS, CALENDARS)
     }
     for name, setting in variables.items():
         text = environ.get(name, "").strip()
         if text and setting.kind.is_secret and text.partition(":")[0] not in {"env", "file"}:
-            # The variable is itself the place where it is kept.
+            # The variable itself is where the secret is stored.
             text = f"env:{name}"
         if text:
             found.take(setting, text, name, None)
@@ -143,7 +143,7 @@ def _from_environment(environ: Mapping[str, str], found: _Found) -> Iterator[str
 
 
 def _check_together(found: _Found) -> None:
-    """What is right by itself and wrong beside another."""
+    """Values that are valid individually, but not together."""
     values, problems = found.values, found.problems
     channels = dict(values.get("notifications.channels", ()))
     for key in [key for key in values if key.startswith("notifications.on_")]:
@@ -179,7 +179,7 @@ def _placed(setting: Setting, value: Any, base: Path | None) -> Any:
 
 
 def suggestion(key: str) -> str:
-    """The nearest setting: by its whole key, or by its last part where the table is wrong."""
+    """The nearest setting: by its whole key, or by its last part if the table is wrong."""
     keys = [*catalogue(), *(part.key for part in parts() if part.key)]
     near = get_close_matches(key, keys, n=1, cutoff=0.75)
     if not near:
@@ -190,7 +190,7 @@ def suggestion(key: str) -> str:
 
 
 def line_of(text: str, place: tuple[str, ...]) -> int | None:
-    """The line where a key is written, as far as a plain reading finds it."""
+    """The line of a key, as far as a simple search finds it."""
     table: tuple[str, ...] = ()
     best = None
     for number, line in enumerate(text.splitlines(), 1):
@@ -220,17 +220,17 @@ class Settings(Values):
         environ: Mapping[str, str] = os.environ,
         overrides: Mapping[str, Any] = MappingProxyType({}),
     ) -> Settings:
-        """From the defaults, evertick.toml, the environment and the options, the later ones going before.
+        """From the defaults, evertick.toml, the environment and the options; later ones take precedence.
 
-        `overrides` are options by key (`store`, `loop.preread`), None where an option was not given; `config` names
-        the file in place of EVERTICK_CONFIG and the folder's own. SettingsError tells everything that is wrong.
+        `overrides` are options by key (`store`, `loop.preread`), None if an option was not given; `config` names the
+        file instead of EVERTICK_CONFIG and the folder's own. SettingsError lists all errors.
         """
 
         return load(cls, Path(folder) if folder is not None else None, environ, overrides)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
-        """Where no folder is known: the environment, and the file that it names."""
+        """Without a folder: the environment, and the file that it names."""
         return cls.load(None, environ)
 
 
@@ -238,7 +238,7 @@ SECRET_MAX: Final = 64 * 1024
 
 
 def reveal(value: Value, environ: Mapping[str, str], what: str) -> str:
-    """The value itself; `what` names the setting in the error that says it is not there."""
+    """The value itself; `what` names the setting in the error message."""
     if not isinstance(value, Secret):
         return value
     try:

@@ -55,7 +55,7 @@ def _part(cls: type, about: str) -> Any:
 
 
 def _inline(cls: type) -> Any:
-    """Settings of the same table that are handed on as an object of their own."""
+    """Settings of the same table that are passed on as an object of their own."""
     return field(default_factory=cls, metadata={"inline": cls})
 
 
@@ -365,7 +365,7 @@ class StopPart:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """All of them; `Settings` adds where they come from."""
+    """All settings; `Settings` adds where they come from."""
 
     timezone: str = _a(ZONE, "UTC", "Default time zone of jobs and schedules.", "the system's")
     timezone_origin: str = "default"
@@ -403,7 +403,7 @@ class Values:
     """The file that was read, if there was one."""
 
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
-    """Where each value came from that is not a default."""
+    """Where each value that is not a default comes from."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """Probable mistakes in the settings, as sentences."""
 
@@ -413,7 +413,7 @@ class Values:
 
 
 def variable_of(key: str) -> str:
-    """The variable of the environment that a setting is read from."""
+    """The environment variable of a setting."""
     return f"EVERTICK_{key.upper().replace('.', '_')}"
 
 

@@ -28,7 +28,7 @@ SIZE_MAX: Final = 1 << 16
 
 
 class FleetPlace(NamedTuple):
-    """Where a fleet is, and the files that a scheduler shows it; empty: those of its machine, or none."""
+    """The address of a fleet, and the certificates that a scheduler uses; empty: those of its machine, or none."""
 
     url: str
     tls_ca: str = ""
@@ -37,22 +37,22 @@ class FleetPlace(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What a scheduler notes in its state folder."""
+    """What a scheduler records in its state folder."""
 
     folder: Path
     """Of its jobs."""
     store: str = ""
-    """The ledger's URL where one was set and it holds no password; empty: SQLite in the state folder, or unknown."""
+    """The ledger's URL if one was set and it has no password; empty: SQLite in the state folder, or unknown."""
     is_store_hidden: bool = False
-    """Whether the URL holds a password, and is not written down."""
+    """Whether the URL has a password, and is not stored."""
     fleet: FleetPlace | None = None
-    """The fleet that it was started with, so that commands find it without being told."""
+    """The fleet that it was started with, so that commands find it."""
 
 
 class Pointed(NamedTuple):
     state: Path | None = None
     refused: str = ""
-    """Why a pointer was not believed, in words; empty: none was refused."""
+    """Why a pointer was not trusted, as text; empty: none was refused."""
 
 
 def note_place(
@@ -87,7 +87,7 @@ def note_place(
 
 
 def read_place(state: Path) -> Place | None:
-    """What the scheduler of a state folder has noted; None where it has not, or another user may have written it."""
+    """What the scheduler of a state folder has recorded; None: nothing, or another user may have written it."""
     try:
         found = (state / PLACE_FILE).lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (state.stat().st_uid, 0) or found.st_mode & 0o022:
@@ -101,10 +101,10 @@ def read_place(state: Path) -> Place | None:
 
 
 def find_state(folder: Path, own: Path, environ: Mapping[str, str] = os.environ) -> Pointed:
-    """Where the scheduler that was started last on a folder keeps its state; None: in the folder itself, if at all."""
+    """Where the last scheduler of a folder keeps its state; None: in the folder itself, if at all."""
     jobs, newest, refused = folder.absolute().resolve(), _age(own / PLACE_FILE), ""
     if newest is None and own.is_dir():
-        newest = 0.0  # of a version that noted nothing
+        newest = 0.0  # a version that recorded nothing
     chosen: Path | None = None
     for file, trusted in _candidates(jobs, environ):
         told = _read_pointer(file)
@@ -118,7 +118,7 @@ def find_state(folder: Path, own: Path, environ: Mapping[str, str] = os.environ)
 
 
 def _candidates(jobs: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, set[int]]]:
-    """Where pointers may be, and whose are believed there."""
+    """Where pointers may be, and whose are trusted there."""
     try:
         owner = jobs.stat().st_uid
     except OSError:
@@ -128,8 +128,9 @@ def _candidates(jobs: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, 
     yield _user_registry(environ) / _name(jobs), trusted
     for folder in SYSTEM_FOLDERS:
         service = _service_of(folder)
-        # Only root makes folders there, so its owner is a service of the system. It may speak for the jobs that root
-        # has put into place, and not for those of a user.
+        # Only root creates folders there, so the owner is a system service. It may point to jobs that root has
+        # installed,
+        # not to those of a user.
         yield folder / REGISTRY / _name(jobs), trusted | ({service} if service is not None and owner == 0 else set())
 
 
@@ -143,7 +144,7 @@ def _service_of(folder: Path) -> int | None:
 
 
 def _pointers_to(jobs: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Those that this scheduler may have written before, and would mislead now."""
+    """Pointers that this scheduler may have written before, and that would mislead now."""
     files = [jobs / POINTER_FILE, *_registries(jobs, environ)]
     return [file for file in files if os.access(file.parent, os.W_OK) and _is_ours(file)]
 
@@ -156,7 +157,7 @@ def _is_ours(file: Path) -> bool:
 
 
 def _registries(jobs: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Where a scheduler that may not write beside its jobs notes where it is."""
+    """Where a scheduler that may not write beside its jobs records its place."""
     given = [environ.get(name, "").partition(":")[0] for name in ("RUNTIME_DIRECTORY", "STATE_DIRECTORY")]
     folders = [Path(one) / REGISTRY for one in given if one] or [_user_registry(environ)]
     return [folder / _name(jobs) for folder in folders]
@@ -223,7 +224,7 @@ def _replace(file: Path, text: str, mode: int) -> None:
 
 
 def _absolute(store: str) -> str:
-    """A SQLite file is named from where the scheduler was started; commands are called elsewhere."""
+    """A SQLite path is relative to where the scheduler was started; commands are called elsewhere."""
     scheme, slashes, path = store.partition(":///")
     is_relative = scheme.startswith("sqlite") and bool(slashes) and bool(path) and not path.startswith("/")
     return f"{scheme}:///{Path(path).absolute()}" if is_relative else store

@@ -1,4 +1,4 @@
-"""Which time zone this system lives in, and which names are zones at all."""
+"""The time zone of this system, and which names are zones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_zone(name: str) -> bool:
 
 
 def system_timezone(environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
-    """The name of this system's zone and where it was found; UTC where the system says nothing."""
+    """The name of this system's zone and where it was found; UTC if the system does not say."""
     written = environ.get("TZ", "").strip()
     if written:
         name = _name_in(written.removeprefix(":"))
@@ -36,7 +36,7 @@ def system_timezone(environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
                 "Set EVERTICK_TIMEZONE to an IANA name such as Europe/Berlin."
             )
         return name, "system (TZ)"
-    # The link first: it is the one that the C library obeys where the two disagree.
+    # The link first: the C library uses it if the two disagree.
     for name in (_linked_zone(), _noted_zone()):
         if name and is_zone(name):
             return name, "system"

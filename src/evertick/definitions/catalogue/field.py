@@ -1,4 +1,4 @@
-"""What one field of a definition is: the shape of its value, what it means, and what holds without it."""
+"""One field of a definition: the shape of its value, its meaning, and its default."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Fields: TypeAlias = Mapping[str, Field]
 """The fields of one map by name, in the order of the documentation."""
 
 TEXT: Schema = {"type": ["string", "number", "boolean"]}
-"""A scalar is taken as it is written: `name: 007` is the text 007."""
+"""A scalar is used as it is written: `name: 007` is the text 007."""
 FLAG: Schema = {"type": "boolean"}
 WORDS: Schema = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
 DURATION: Schema = {"type": "string", "pattern": "^([0-9]+(d|h|m|s))+$"}

@@ -1,4 +1,4 @@
-"""How much of each thing a definition may hold."""
+"""The limits of a definition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DELAY_MINUTES_MAX = 5_256_000
 STEPS_MAX = 1_000
 STEP_NAME_MAX = 100
 SCHEDULES_MAX = 100
-"""Per job and kind: each costs a computation whenever the job is looked at."""
+"""Per job and kind: each costs a computation whenever the job is read."""
 REPEATS_MAX = 1_000_000
 ENV_MAX = 500
 DOTENV_MAX = 10

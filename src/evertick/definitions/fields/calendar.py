@@ -18,7 +18,7 @@ _SHAPE: Final = "calendar: {skip: [company]}"
 
 
 def read_calendar(node: Node, settings: Settings, report: Report) -> CalendarRule | None:
-    """The rule with the days of its calendars; None where there is an error."""
+    """The rule with the days of its calendars; None after an error."""
     section = section_of(node, "calendar", report, CALENDAR, _SHAPE)
     if section is None:
         return None
@@ -53,7 +53,7 @@ def _named(section: Section, word: str, settings: Settings, report: Report) -> t
 def apply_calendar(
     rule: CalendarRule, specs: tuple[ScheduleSpec, ...], timezone: str, node: Node, report: Report
 ) -> tuple[ScheduleSpec, ...]:
-    """The start schedules under the calendar; a single instant keeps its day."""
+    """The start schedules under the calendar; a one-off time keeps its day."""
     if specs and all(isinstance(spec, AtSpec) for spec in specs):
         reason = "'calendar' does not apply to 'at': a job that names its day runs on that day."
         report.warn(node, "calendar", reason, "Remove 'calendar'.")

@@ -1,4 +1,4 @@
-"""As whom a job or a step runs, and what it sees of its machine."""
+"""The account of a job or a step, and what it can see of its machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_user(section: Section, kind: Kind | None, report: Report) -> str | None
 
 
 def read_sandbox(section: Section, kind: Kind | None, report: Report) -> Sandbox | None:
-    """A word, or a map with what the sandbox lets through."""
+    """A word, or a map with what the sandbox permits."""
     node = section.take("sandbox")
     if node is None or not _fits(section, "sandbox", kind, report):
         return None
@@ -73,7 +73,7 @@ _NO_SANDBOX: Final[dict[type, str]] = {
 
 
 def _fits(section: Section, name: str, kind: Kind | None, report: Report) -> bool:
-    """Whether there is a process that the field could be about."""
+    """Whether there is a process that the field can apply to."""
     hint = _NO_PROCESS.get(type(kind)) or (_NO_SANDBOX.get(type(kind)) if name == "sandbox" else None)
     if hint is not None:
         report.error(section.key(name), section.field(name), f"'{section.field(name)}' has no effect here.", hint)

@@ -1,4 +1,4 @@
-"""What must hold before, while and after a job runs, and what is done when it does not."""
+"""What must hold before, during and after a run of a job, and what happens if it does not."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class _Reader:
         return RequirePreviousSuccess(jobs, actions)
 
     def _jobs(self, node: Node, path: str) -> tuple[str, ...]:
-        """A job may require its own success; it is then told as the empty list."""
+        """A job may require its own success; this is represented by the empty list."""
         jobs = read_jobs(node, path, None, self._report)
         return () if jobs == (self._own_id,) else jobs
 
@@ -233,7 +233,7 @@ def read_after(node: Node, field: str, own_id: str, report: Report) -> After | N
 
 
 def read_jobs(node: Node, field: str, own_id: str | None, report: Report) -> tuple[str, ...]:
-    """One job or a list of them, none of which is the job itself, where `own_id` is given."""
+    """One job or a list of jobs; with `own_id`, the job itself is not allowed."""
     items = node.items if isinstance(node, ListNode) else (node,)
     if not items:
         report.error(node, field, f"'{field}' is an empty list.", "Name a job, or remove the field.")

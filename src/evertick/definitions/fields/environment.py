@@ -1,4 +1,4 @@
-"""Which environment variables a run is given, where a command runs, and which values are kept elsewhere."""
+"""The environment variables of a run, the folder of a command, and where secrets are stored."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def read_dotenv(section: Section, report: Report) -> tuple[str, ...]:
 
 
 def placed(work: Work, folder: str) -> Work:
-    """The work of a job file in that folder: its commands begin there, and relative paths are relative to it.
+    """The work of a job file in that folder: its commands start there, and relative paths are relative to it.
 
-    A sandbox shows only what a job names, so that without `workingDir` it stays empty.
+    A sandbox shows only what a job names, so without `workingDir` its folder stays empty.
     """
     folder = _absolute(folder)
     working_dir = work.working_dir
@@ -74,7 +74,7 @@ _absolute = lru_cache(maxsize=1_024)(os.path.abspath)
 
 
 def read_value(node: Node, field: str, report: Report) -> Value | None:
-    """A text as it is written, or where its value is kept: `{env: NAME}`, `{file: PATH}`."""
+    """A text as it is written, or where its value is stored: `{env: NAME}`, `{file: PATH}`."""
     if isinstance(node, MapNode):
         return read_secret(Section(node, field, report, SECRET), report)
     if isinstance(node, ScalarNode) and node.value is not None:
@@ -90,7 +90,7 @@ def read_secret(section: Section, report: Report) -> Secret | None:
     section.finish(f"the secret '{section.path}'")
     if env is not None:
         name = line_of(env, section.field("env"), report, longest=200)
-        # A secret may well come from a reserved variable: it is read there, and not set.
+        # A secret may come from a reserved variable: it is read there, and not set.
         return None if name is None else Secret("env", name)
     if file is not None:
         path = line_of(file, section.field("file"), report, longest=PATH_MAX)

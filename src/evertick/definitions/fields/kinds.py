@@ -1,6 +1,4 @@
-"""What a step is: a command, a script, a function, a call of an address, a run of another job, or something that runs
-on a cluster or on another machine.
-"""
+"""The kind of a step: a command, a script, a function, an HTTP request, another job, a container, or an SSH command."""
 
 from __future__ import annotations
 
@@ -34,15 +32,15 @@ BODY_MAX = 200_000
 
 _TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-# What may stand beside each kind, and nowhere else.
+# The fields that each kind may have, and no other kind.
 _BELONGS: Final = {"shell": "script", "interpreter": "script", "with": "python", "params": "job", "wait": "job"}
 
-# Kinds with a working folder of their own, which is not on this machine.
+# Kinds with their own working folder, which is not on this machine.
 _ELSEWHERE: Final = ("ssh",)
 
 
 def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
-    """The one kind that a step is; what belongs to another kind is an error."""
+    """The one kind of a step; a field of another kind is an error."""
     written = [name for name in KINDS if name in section]
     if not written:
         reason = f"{owner} has no command."
@@ -60,7 +58,7 @@ def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
             section.refuse("workingDir", reason, f"Write 'workingDir' in '{name}'.")
     taken = {name: section.take(name) for name in (*KINDS, *_BELONGS)}
     command, script, python, http, job, kubernetes, ssh = (taken[name] for name in KINDS)
-    # Each is read, and so checked, although only one can be meant.
+    # Each is read, and so checked, although only one can be used.
     found: list[Kind | None] = [
         read_command(command, section.field("command"), report) if command else None,
         _script(script, section, taken, report) if script else None,

@@ -50,7 +50,7 @@ def read_pod(node: Node, field: str, report: Report) -> Pod | None:
 
 
 def report_secrets(env: Env, node: Node, field: str, report: Report) -> None:
-    """What the scheduler keeps secret is not written into a pod, where others can read it."""
+    """A secret of the scheduler must not be written into a pod, where others can read it."""
     for name, value in env:
         if isinstance(value, Secret):
             reason = f"'{name}' is a secret of the scheduler, and everyone who can see the pod could read it."

@@ -1,4 +1,4 @@
-"""Whom a job tells about which of its ends."""
+"""Which channels a job notifies of which events."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_address(node: Node, field: str, report: Report) -> Value | None:
 
 
 def _snake_cased(node: Node) -> Node:
-    """`onFailure` is `on_failure`; the place stays, so that errors point to what was written."""
+    """`onFailure` is `on_failure`; the position is kept, so that errors point to what was written."""
     if not isinstance(node, MapNode):
         return node
     written = {key.text for key, _value in node.entries}

@@ -99,7 +99,7 @@ def read_policy(
     policy = Policy(
         missed=missed,
         catchup_window_us=window_us,
-        # None written out holds for one-offs too; none by default does not.
+        # An explicit `none` also applies to one-offs; the default `none` does not.
         run_missed_one_off=missed is not Missed.NONE or not reader.is_missed_written,
         overlap=overlap,
         grace_us=reader.grace(),
@@ -117,7 +117,7 @@ class _Reader:
         self.origins: dict[str, Origin] = {}
         self.written: dict[str, str] = {}
         self._catchup_overlap: Overlap | None = None
-        # Each is taken, and so checked, whether or not another one decides.
+        # Each is read, and so checked, whether or not another one decides.
         self._window_us = self._read("catchupWindow", duration_of)
         self._policy = self._chosen(job, "overlapPolicy", OVERLAP_POLICIES)
         self._misfire = self._chosen(job, "misfire", MISFIRES)
@@ -129,7 +129,7 @@ class _Reader:
         return any(value is not None for value in (self._missed, self._misfire, self._execution))
 
     def missed(self) -> tuple[Missed, int | None]:
-        """Which missed occurrences are kept, and how far back."""
+        """Which missed occurrences run, and how far back."""
         window_us = self._window_us
         self.origins["catchup_window"] = self._line("catchupWindow") if window_us else DEFAULT_ORIGIN
         for name, section, value in (

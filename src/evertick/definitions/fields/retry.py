@@ -1,4 +1,4 @@
-"""How often, and after which wait, a failed run is tried again."""
+"""How often, and after which wait, a failed run is retried."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evertick.model.policy import Retry
 from evertick.model.work import NO_RETRY
 
 PIPELINE_RETRIES = 3
-"""What a pipeline file gives where nothing is written; a job file gives none, in whichever form its schedule is."""
+"""The default of a pipeline file; a job file has none, in every form of its schedule."""
 PIPELINE_DEFAULT = Origin(note="default of a pipeline file")
 
 _DELAY_MS_MAX = 365 * DAY // MILLISECOND
@@ -41,7 +41,7 @@ def read_retry(
 
 
 def read_step_retry(section: Section, report: Report) -> Retry:
-    """`retryPolicy` of a step; without one it is not tried again."""
+    """`retryPolicy` of a step; without one it is not retried."""
     node = section.take("retryPolicy")
     return _read_map(node, section.field("retryPolicy"), NO_RETRY, {}, False, report) if node else NO_RETRY
 

@@ -25,7 +25,7 @@ _AMOUNTS: Final = "Write for example {cpu: 2, memory: 4GiB, gpus: 1}."
 
 
 def read_routing(job: Section, policy: Policy, folder: str, report: Report) -> tuple[Routing, dict[str, Origin]]:
-    """A job that says how or on whom, without saying where, means the fleet."""
+    """A job that says how or on which members it runs, but not where, runs on the fleet."""
     executor_node, strategy_node = job.take("executor"), job.take("routing")
     executor = choice_of(executor_node, "executor", report, EXECUTORS) if executor_node else None
     strategy = choice_of(strategy_node, "routing", report, STRATEGIES, STRATEGY_ALIASES) if strategy_node else None
@@ -40,7 +40,7 @@ def read_routing(job: Section, policy: Policy, folder: str, report: Report) -> t
     bundle_node = job.take("bundle")
     bundle = line_of(bundle_node, "bundle", report, longest=PATH_MAX) if bundle_node else None
     if bundle:
-        # Beside the job's file, wherever the scheduler was started.
+        # Relative to the job's file, wherever the scheduler was started.
         bundle = os.path.abspath(os.path.join(folder, os.path.expanduser(bundle)))
     says = [name for name in ("routing", *SELECTORS, "resources", "bundle") if name in job]
     if executor == LOCAL:
@@ -68,7 +68,7 @@ def read_routing(job: Section, policy: Policy, folder: str, report: Report) -> t
 def _on_the_cluster(
     job: Section, executor: str | None, says: Sequence[str], report: Report
 ) -> tuple[Routing, dict[str, Origin]]:
-    """A job that is a container needs not say that it runs on the cluster, and can run nowhere else."""
+    """A container job need not say that it runs on the cluster, and cannot run elsewhere."""
     if executor not in (None, KUBERNETES):
         job.contradict("kubernetes", "executor", "a container runs on the cluster")
     for name in says:

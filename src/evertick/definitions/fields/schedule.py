@@ -209,5 +209,5 @@ class _Reader:
         return self._checked(AtSpec(from_datetime(moment)), node, path)
 
     def _checked(self, spec: ScheduleSpec, node: Node, path: str) -> tuple[ScheduleSpec, ...]:
-        """A schedule that can never fire, or cannot be read, is found when the job is loaded and not when it is due."""
+        """A schedule that never fires or cannot be read is reported when the job is loaded, not when it is due."""
         return () if attempt(lambda: compile_schedule(spec), node, path, self.report) is None else (spec,)

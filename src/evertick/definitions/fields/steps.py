@@ -1,4 +1,4 @@
-"""Which steps a job has, in which order they run, and what each of them is given."""
+"""The steps of a job, their order, and what each of them receives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ONLY_STEP = "main"
 TOLERATE_FAILURE = ContinueOn(failure=True)
 
 _NOWHERE = Command(())
-"""Stands in for the kind of a step with an error, which never reaches a job."""
+"""Replaces the kind of a step with an error, which never reaches a job."""
 
 
 def read_steps(node: Node, job_id: str, report: Report) -> tuple[Step, ...]:

@@ -1,4 +1,4 @@
-"""Whether the `{{ }}` of a value can be read, and whether it stands where it may."""
+"""Whether the `{{ }}` of a value can be read, and is allowed where it is."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def text_of(node: Node, field: str, report: Report, *, longest: int = TEXT_MAX) 
 
 
 def line_of(node: Node, field: str, report: Report, *, longest: int) -> str | None:
-    """A text that fits on one line and holds nothing that a terminal or a log would obey."""
+    """A text that fits on one line and contains no control characters."""
     text = text_of(node, field, report, longest=longest)
     if text is not None and not text.isprintable():
         report.error(node, field, f"'{field}' holds a line break or a control character.", "Write it on one line.")
@@ -59,7 +59,7 @@ def line_of(node: Node, field: str, report: Report, *, longest: int) -> str | No
 
 
 def texts_of(node: Node, field: str, report: Report) -> tuple[tuple[Node, str], ...] | None:
-    """One text, or a list of them, each with its place."""
+    """One text, or a list of them, each with its position."""
     items = node.items if isinstance(node, ListNode) else (node,)
     found = [(item, text_of(item, field, report)) for item in items]
     kept = tuple((item, text) for item, text in found if text is not None)
@@ -111,7 +111,7 @@ def choice_of(
 
 
 def fold(word: str) -> str:
-    """The same for every way in which people write a word that has two parts."""
+    """The same key for every spelling of a word with two parts."""
     return word.strip().lower().replace("-", "_")
 
 
@@ -140,7 +140,7 @@ def name_of(node: Node, text: str, field: str, report: Report) -> str | None:
 
 
 def url_of(node: Node, field: str, report: Report) -> str | None:
-    """An address of the web."""
+    """A web address."""
     text = line_of(node, field, report, longest=URL_MAX)
     if text is None or not check_template(node, text, field, report):
         return None
@@ -157,7 +157,7 @@ def url_of(node: Node, field: str, report: Report) -> str | None:
 
 
 def job_of(node: Node, field: str, report: Report) -> str | None:
-    """The id of another job, which may be told by its name."""
+    """The id of another job, which may be given by its name."""
     text = line_of(node, field, report, longest=200)
     if text is None:
         return None
@@ -169,7 +169,7 @@ def job_of(node: Node, field: str, report: Report) -> str | None:
 
 
 def attempt(read: Callable[[], T], node: Node, field: str, report: Report) -> T | None:
-    """What a deeper reader returns; what it raises is reported with the place of the value."""
+    """What a nested reader returns; its error is reported with the position of the value."""
     try:
         return read()
     except DefinitionError as error:
@@ -198,7 +198,7 @@ def read_command(node: Node, field: str, report: Report) -> Command | None:
 
 
 def _word(node: Node, field: str, report: Report) -> str | None:
-    """One argument; an empty one is fine, when it is written as ''."""
+    """One argument; an empty one is allowed if it is written as ''."""
     if isinstance(node, ScalarNode) and node.value is not None:
         return node.text
     report.error(node, field, f"every word of '{field}' must be a text, not {kind_of(node)}.", "Put it in quotes.")

@@ -21,7 +21,7 @@ from evertick.model.work import NOTHING, Condition, Env, Pipeline, Pod, Secret, 
 
 PIPELINE_STEP: Final = "pipeline"
 PIPELINE_RESULT: Final = "PIPELINE_RESULT"
-"""The variable in which its handlers find where the result is and how many items there were."""
+"""The variable in which its handlers find the path of the result and the number of items."""
 # Fields of a step that people write at the job if it has a single command.
 _OF_A_STEP: Final = (
     "script",
@@ -100,7 +100,7 @@ def _read_steps(section: Section, is_pipeline: bool, job_id: str, report: Report
 
 
 def _read_pipeline(section: Section, is_pipeline: bool, has_steps: bool, report: Report) -> Pipeline | None:
-    """What a pipeline says about its items is kept as it is; the part that carries it out reads it."""
+    """What a pipeline says about its items is kept as it is; the process that runs it reads it."""
     written = [name for name in PIPELINE if name in section]
     if written and not is_pipeline:
         for name in written:

@@ -1,4 +1,4 @@
-"""Which jobs the CronJob manifests of Kubernetes are; their containers stay containers of the cluster."""
+"""Converts CronJob manifests of Kubernetes to jobs; their containers stay containers of the cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evertick.model.variable_text import escape_references
 PARALLEL: Final = 10
 """What `Allow` becomes: Kubernetes has no limit, and a job that never ends would fill the cluster."""
 BACKOFF_LIMIT: Final = 6
-"""What Kubernetes takes where none is written."""
+"""The default of Kubernetes."""
 _HISTORY: Final = "the ledger keeps what ran; write 'historyRetention'."
 _HINTS: Final = {
     "successfulJobsHistoryLimit": _HISTORY,

@@ -1,4 +1,4 @@
-"""Which jobs a crontab has."""
+"""Converts a crontab to jobs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_crontab(text: str, source: str, *, is_system: bool = False, timezone: s
 
 
 def _described(comment: str) -> str:
-    """What a comment says of the entry behind it; nothing, where it names the columns or is an entry itself."""
+    """The description that a comment gives the entry after it; empty if it names the columns or is an entry itself."""
     words = comment.lower().replace("(", " ").split()
     is_header = bool(words) and all(word in _COLUMNS for word in words)
     is_drawing = comment.startswith((".-", "|", "* * * * *", "*  *"))
@@ -124,7 +124,7 @@ def _unquoted(value: str) -> str:
 
 
 def _name_of(command: str, number: int) -> str:
-    """The name of the program that does the work, as far as that can be seen."""
+    """The name of the program that does the work, as far as that can be determined."""
     tail = re.split(r"&&|;", command)[-1] if command.startswith("cd ") else command
     for word in tail.split():
         name = word.rpartition("/")[2]

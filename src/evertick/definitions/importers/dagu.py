@@ -1,4 +1,4 @@
-"""Which job a workflow file of Dagu is; its fields may be in snake_case or in camelCase."""
+"""Converts a workflow file of Dagu to a job; its fields may be in snake_case or in camelCase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of an import: job files that load, and notes about what they do not say."""
+"""The result of an import: valid job files, and notes about what they do not contain."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Imported:
 
 
 def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone: str | None = None) -> Imported:
-    """Files of the drafts that make good jobs; a draft that does not is a note with the reason."""
+    """Files of the drafts that are valid jobs; an invalid draft becomes a note with the reason."""
     files: list[JobFile] = []
     told = list(notes)
     for draft in unique(drafts):
         fields = dict(draft.fields)
         if "name" in fields and job_id_of(str(fields["name"])) != draft.name:
-            fields["name"] = draft.name  # another has its id already
+            fields["name"] = draft.name  # another one already has its id
         if timezone and "timezone" not in fields and "schedule" in fields:
             fields = {"timezone": timezone, **fields}
         name = f"{draft.name}.yaml"
@@ -76,7 +76,7 @@ def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone
 def unique(drafts: Iterable[Draft]) -> list[Draft]:
     """The same drafts, each with a name that is an id and that no other has."""
     taken: set[str] = set()
-    numbers: dict[str, int] = {}  # to begin at one for each would take eight thousand equal names minutes
+    numbers: dict[str, int] = {}  # starting at one for each would take minutes for eight thousand equal names
     named = []
     for draft in drafts:
         base = job_id_of(draft.name) or "job"
@@ -91,7 +91,7 @@ def unique(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def write(imported: Imported, folder: Path, *, is_forced: bool = False) -> None:
-    """Write all files, or none: one that is already there is in the way, unless it may be replaced."""
+    """Write all files, or none: an existing one is an error, unless it may be replaced."""
     there = [file.name for file in imported.files if (folder / file.name).exists()]
     if there and not is_forced:
         shown = ", ".join(there[:5]) + (f" and {len(there) - 5} more" if len(there) > 5 else "")

@@ -1,4 +1,4 @@
-"""Which jobs the timers of systemd are, with the services that they start."""
+"""Converts systemd timers, with the services that they start, to jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evertick.definitions.importers.on_calendar import from_on_calendar
 from evertick.model.variable_text import escape_references
 
 _FILE: Final = re.compile(r"# (/\S+\.(?:timer|service|conf))")
-"""The line by which `systemctl cat` begins each file."""
+"""The first line of each file in the output of `systemctl cat`."""
 _DROP_IN: Final = re.compile(r"(.+\.(?:timer|service))\.d")
 _SPAN: Final = re.compile(r"([\d.]+)\s*([a-zA-Zµ]*)")
 _UNITS: Final = {
@@ -58,7 +58,7 @@ _STEP_KEYS: Final = ("ExecStartPre", "ExecStart", "ExecStartPost")
 
 @dataclass(slots=True)
 class _Unit:
-    """The settings of one unit: a key may stand several times, an empty one takes back what was before it."""
+    """The settings of one unit: a key may occur several times, an empty one resets the earlier ones."""
 
     file: str
     entries: list[tuple[str, str, str, int, str]] = field(default_factory=list)
@@ -213,7 +213,7 @@ def _read_service(service: _Unit, notes: list[Note]) -> dict[str, object]:
 
 
 def _read_steps(service: _Unit, env: Mapping[str, str], notes: list[Note]) -> Iterator[dict[str, object]]:
-    """Each command behind the one before it, as systemd runs them."""
+    """Each command after the previous one, as systemd runs them."""
     before: str | None = None
     for key in _STEP_KEYS:
         commands = service.all(key)
@@ -252,7 +252,7 @@ def _expanded(word: str, env: Mapping[str, str], place: Note, notes: list[Note])
 
 
 def _left_over(unit: _Unit, carried: Iterable[str]) -> Iterator[Note]:
-    """What else the unit says, but for what the order of units at boot is about."""
+    """The remaining settings of the unit, except those about the order of units at boot."""
     known = {*carried, *_NEEDLESS}
     for section, key, value, line, file in unit.entries:
         if section in ("Timer", "Service") and key not in known and value:

@@ -1,4 +1,4 @@
-"""Which jobs an export of XXL-JOB has: the JSON list of its `jobInfo` records."""
+"""Converts an export of XXL-JOB to jobs: the JSON list of its `jobInfo` records."""
 
 from __future__ import annotations
 
