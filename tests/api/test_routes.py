@@ -416,7 +416,7 @@ def test_readiness_is_the_schedulers(client, control, app_state):
     assert (answer.status_code, answer.json()["reasons"]) == (503, ["planning lags by 99 s"])
     control.told = {**control.told, "planner": {}, "stuck": {"now": 2, "repaired": 5}}
     app_state.operations.live._ask._known = None
-    assert client.get("/readyz").json()["reasons"] == ["2 entries are stuck: evertick verify"]
+    assert client.get("/readyz").json()["reasons"] == ["stuck entries: 2; run evertick verify"]
     told = client.get("/metrics").text.splitlines()
     assert {"evertick_stuck_runs 2.0", "evertick_runs_repaired_total 5.0"} <= set(told)
     control.told = {**control.told, "stuck": {}, "integrity": {"state": "damaged", "finding": "row 3"}}
@@ -426,7 +426,7 @@ def test_readiness_is_the_schedulers(client, control, app_state):
     keepers = [{"is_silent": True, "silent_seconds": 7.0, "replaced": 2}, {"is_silent": False, "replaced": 1}]
     control.told = {**control.told, "integrity": {}, "executors": {"local@a": {"keepers": keepers}, "local@b": {}}}
     app_state.operations.live._ask._known = None
-    assert "1 of its keepers have not responded for 7 s" in client.get("/readyz").json()["reasons"][0]
+    assert "keepers that do not respond: 1, the longest for 7 s" in client.get("/readyz").json()["reasons"][0]
     told = client.get("/metrics").text.splitlines()
     assert {"evertick_keepers_silent 1.0", "evertick_keepers_replaced_total 3.0"} <= set(told)
     control.told, app_state.operations.live._ask._known = None, None

@@ -123,7 +123,7 @@ def test_a_keeper_that_hangs_is_reported_and_replaced_and_the_jobs_go_on(serve, 
     keeper = lock.read_text()
     os.kill(int(keeper), signal.SIGSTOP)
     _, told = until(lambda: (found := serving.ask("/readyz"))[0] == 503 and found)
-    assert "keepers have not responded" in told["reasons"][0]
+    assert "keepers that do not respond" in told["reasons"][0]
     until(lambda: lock.read_text() != keeper and serving.ask("/readyz")[0] == 200)
     before = len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"])
     until(lambda: len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"]) > before + 2)

@@ -237,7 +237,7 @@ REFUSED = [
     ("0~30 * * * *", "random range", "H(0-30)"),
     ("~ * * * *", "random range", "H(0-59)"),
     ("@every 5m", "interval", "every: 5m"),
-    ("@reboot", "@reboot has no time", "evertick run"),
+    ("@reboot", "@reboot has no time", "systemd unit"),
     ("@dayly", "'@dayly'", "Did you mean '@daily'?"),
     ("@fortnight", "'@fortnight'", "@midnight"),
     ("@daily 5", "nothing may follow @daily", "alone"),

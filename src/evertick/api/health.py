@@ -76,13 +76,15 @@ def unready(at: AppState) -> list[str]:
         reasons.append(f"planning lags by {max(lag, since_turn):.0f} s")
     stuck = (status.get("stuck") or {}).get("now") or 0
     if stuck:
-        reasons.append(f"{stuck:,} entries are stuck: evertick verify")
+        reasons.append(f"stuck entries: {stuck:,}; run evertick verify")
     if _is_damaged(status):
-        reasons.append("the ledger is damaged: evertick db check")
+        reasons.append("the ledger is damaged; run evertick db check")
     silent = [keeper for keeper in _keepers(status) if keeper["is_silent"]]
     if silent:
         longest = max(keeper["silent_seconds"] for keeper in silent)
-        reasons.append(f"{len(silent)} of its keepers have not responded for {longest:.0f} s; they will be replaced")
+        reasons.append(
+            f"keepers that do not respond: {len(silent)}, the longest for {longest:.0f} s; they will be replaced"
+        )
     if status.get("is_stopping"):
         reasons.append("the scheduler is stopping")
     return reasons

@@ -17,15 +17,13 @@ ANSWERED_MAX: Final = 10_000
 class Identity(Enum):
     """What identifies a message."""
 
-    REQUEST = "its request id: a request is carried out once, and one about a job of another node is left to its owner"
-    ATTEMPT = "the run, and the attempt: what is said of any but the present attempt changes nothing"
-    SUB_RUN = "the key of the run that the step asks for, which is the same whenever it asks"
+    REQUEST = "its request id: a request is executed once, and one about a job of another node is left to its owner"
+    ATTEMPT = "the run and the attempt: a report about any attempt but the current one changes nothing"
+    SUB_RUN = "the key of the run that the step requests, which is always the same"
     WRITE = "the number of the write that it answers: an answer counts once"
-    EPOCH = "the bucket and its epoch: only a newer epoch is taken up, and only the present one is lost"
+    EPOCH = "the bucket and its epoch: only a newer epoch is gained, and only the current one is lost"
     ASKED = "the question that it answers: without an open question it changes nothing"
-    STATE = (
-        "nothing: it says how things are, as a whole, so that the same again changes nothing and the last one counts"
-    )
+    STATE = "nothing: it has the complete state, so that a repetition changes nothing and the last one counts"
 
 
 IDENTITY: Final[Mapping[type, Identity]] = {

@@ -90,7 +90,7 @@ def why_held(job: Job | None, record: JobRecord | None) -> tuple[SkipReason | No
     if record is not None and record.paused_at is not None:
         catches_up = job is not None and job.policy.missed is not Missed.NONE
         later = (
-            "decided by the job's catch-up rule on resume" if catches_up else "skipped unless resumed with --catchup"
+            "decided by the job's catch-up rule on resume" if catches_up else "skipped, unless the resume catches it up"
         )
         return SkipReason.PAUSED, later
     if job is not None and not job.enabled:

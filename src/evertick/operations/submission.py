@@ -158,6 +158,6 @@ def _check_params(job: Job, given: Mapping[str, str]) -> None:
         if param.default is None and name not in given:
             raise InvalidArgument(
                 f"the parameter '{name}' of job '{job.id}' has no default.",
-                hint=f"Set it: --param {name}=VALUE.",
+                hint="Give it a value.",
                 field=name,
             )

@@ -146,7 +146,7 @@ def _read_alias(text: str, words: list[str]) -> str:
         period = words[1] if len(words) > 1 else "5m"
         _refuse(text, "@every is an interval, not a time of the calendar.", f"Write every: {clip(period)}.")
     if alias == "@reboot":
-        _refuse(text, "@reboot has no time.", "Start the job from what starts the machine: `evertick run JOB`.")
+        _refuse(text, "@reboot has no time.", "Start the command from a systemd unit instead.")
     if alias not in ALIASES:
         near = difflib.get_close_matches(clip(alias), ALIASES, 1)
         hint = f"Did you mean '{near[0]}'?" if near else f"Write one of {', '.join(ALIASES)}."

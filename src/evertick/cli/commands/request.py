@@ -157,7 +157,7 @@ def pause(job: str, reason: str, target: Target, output: str) -> None:
     with target.operations() as operations:
         asked = ask(lambda request, wait: operations.pause(job, reason, request_id=request, wait_seconds=wait))
     at = asked.answer.paused_at if asked.answer else None
-    paused = f"{job} is paused since {to_text(from_datetime(at))}." if at else None
+    paused = f"{job} has been paused since {to_text(from_datetime(at))}." if at else None
     show(output, asked, lambda: show_text(paused or asked.request))
     if paused:
         note(f"Next: evertick resume {job}")

@@ -206,7 +206,7 @@ def _plot(hours: Sequence[HourForecast], zone: str) -> Iterator[str]:
         peak = max(found.values(), key=lambda hour: hour.busiest)
         at = peak.start.astimezone(ZoneInfo(zone))
         starts = sum(hour.starts for hour in found.values())
-        yield f"{day:%a %Y-%m-%d} {bars}  {starts:,} starts, at most {peak.busiest:,} at once at {at:%H:00}"
+        yield f"{day:%a %Y-%m-%d} {bars}  {counted(starts, 'start')}, at most {peak.busiest:,} at once at {at:%H:00}"
 
 
 def _bar(value: int, top: int) -> str:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evertick.cli.doctor_checks import FAIL, OK, WARN, Results
+from evertick.cli.output import counted
 from evertick.definitions.watch import watch_failure
 from evertick.model.duration import duration_text
 from evertick.model.job import Job
@@ -132,7 +133,7 @@ def check_kinds(jobs: Mapping[str, Job]) -> Results:
     if by_ssh and shutil.which("ssh") is None:
         yield (
             FAIL,
-            f"{len(by_ssh)} jobs, such as {by_ssh[0]!r}, have an ssh step, and the program 'ssh' is not in PATH",
+            f"the program 'ssh' is not in PATH; needed by {counted(len(by_ssh), 'job')}, such as {by_ssh[0]!r}",
             "install the OpenSSH client: apt-get install openssh-client",
         )
     elif by_ssh:

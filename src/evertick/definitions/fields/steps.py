@@ -232,7 +232,7 @@ def _report_order(places: dict[str, Node], depends: dict[str, tuple[tuple[Node, 
     for name, needed in depends.items():
         for place, other in needed:
             if other not in places:
-                near = report.suggest(other, places) or f"Steps are: {_shortened(places)}."
+                near = report.suggest(other, places) or f"Known steps: {_shortened(places)}."
                 report.error(place, "depends", f"step '{name}' depends on '{other[:60]}', which is not a step.", near)
     cycle = find_cycle({name: [other for _place, other in needed] for name, needed in depends.items()})
     if cycle is not None:

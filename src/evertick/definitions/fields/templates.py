@@ -19,7 +19,7 @@ def check_template(node: Node, text: str, field: str, report: Report) -> bool:
     try:
         parse_template(text)
     except DefinitionError as error:
-        near = report.suggest(error.field, NAMES) or f"Names are: {', '.join(NAMES)}." if error.field else error.hint
+        near = report.suggest(error.field, NAMES) or f"Known names: {', '.join(NAMES)}." if error.field else error.hint
         report.error(node, field, f"'{field}': {error.reason}", near)
         return False
     return True

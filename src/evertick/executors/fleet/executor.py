@@ -234,7 +234,7 @@ class FleetExecutor:
                 pause = await asyncio.to_thread(look_after, Path(certificates.cert).parent)
             except (EvertickError, OSError, ValueError) as error:
                 pause = LOOK_SECONDS
-                log.warning("fleet.certificate_not_looked_after reason=%s", error)
+                log.warning("fleet.certificate_not_renewed reason=%s", error)
             await asyncio.sleep(pause)
 
     async def _stay_connected(self) -> None:

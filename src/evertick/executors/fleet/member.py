@@ -136,7 +136,7 @@ class MemberPlugin(WorkerPlugin):
         try:
             rows = messages.rows_of(lines)
         except ValueError as error:
-            log.warning("member.not_understood reason=%s", error)
+            log.warning("member.message_invalid reason=%s", error)
             return
         passed_on: list[bytes] = []
         for words in rows:
@@ -287,7 +287,7 @@ class MemberPlugin(WorkerPlugin):
         try:
             asker, line = await self._worker.loop.run_in_executor(None, answer_about_logs, self._logs, words)
         except (ValueError, TypeError, OSError) as error:
-            log.warning("member.logs_not_told reason=%r", error)
+            log.warning("member.logs_not_sent reason=%r", error)
             return
         self._send({"op": messages.ANSWER, "to": asker, "lines": line})
 
@@ -379,7 +379,7 @@ class MemberPlugin(WorkerPlugin):
         try:
             self._worker.batched_stream.send(message)
         except Exception as error:  # the stream is closed; Dask ends this worker then
-            log.info("member.not_heard reason=%s", type(error).__name__)
+            log.info("member.message_not_sent reason=%s", type(error).__name__)
 
 
 def _attempt_id(words: Message) -> AttemptId:

@@ -68,7 +68,7 @@ class Relay(SchedulerPlugin):
             # Only the known fields are passed on.
             card = heartbeat_of(card).to_plain()
         except ValueError as error:
-            log.warning("member.card_refused address=%s reason=%s", worker, error)
+            log.warning("member.heartbeat_invalid address=%s reason=%s", worker, error)
             return
         name = card["name"]
         known = self._scheduler.workers.get(worker)
@@ -76,7 +76,7 @@ class Relay(SchedulerPlugin):
             return  # Dask has dropped it; it will reconnect
         if str(known.name) != name:
             # Dask allows a name once, so no member can act for another.
-            log.warning("member.not_itself address=%s says=%s", worker, name)
+            log.warning("member.name_differs address=%s name=%s", worker, name)
             return
         is_news = worker not in self._cards
         self._cards[worker], self._seen[worker] = card, time.monotonic()
