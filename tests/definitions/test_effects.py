@@ -122,6 +122,8 @@ PLACES = {
         {
             **KIND_VALUES,
             "depends": "b",
+            "each": ["eu", "us"],
+            "matrix": {"size": ["s", "l"]},
             "repeat": {"interval": "10s", "limit": 3},
             "continueOn": {"failure": True},
             "continueOnFailure": True,
@@ -159,6 +161,12 @@ PLACES = {
         step(kubernetes={**POD, "secrets": {"PASSWORD": CHANGE}}),
         {"name": "database", "key": "password"},
         {"name": "archive", "key": "word"},
+    ),
+    "each": Place(
+        {"steps": [{"name": "list", "command": "x", "output": "L"}, {"name": "a", "command": "x", "each": CHANGE}]},
+        {"values": ["eu"]},
+        {"from": "list", "values": ["us"], "matrix": {"size": ["s", "l"]}},
+        rivals=(frozenset({"values", "from", "matrix"}),),
     ),
     "repeat": Place(
         step(command="x", repeat=CHANGE),

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from evertick import RunContext
-from evertick.executors.keeper.environment import member_variables, run_variables, write_member_file
+from evertick.executors.keeper.environment import item_variables, member_variables, run_variables, write_member_file
 from evertick.executors.protocol import LaunchMessage
 from evertick.model.instant import from_text
 from evertick.model.run import RunKey
+from evertick.model.work import Item, ItemValue
 
 NINE = from_text("2026-03-02T09:00:00Z")
 
@@ -30,6 +31,21 @@ def test_on_a_schedulers_own_machine_there_is_no_member(tmp_path):
     assert member_variables(tmp_path / "member.json") == member_variables(None) == {}
     (tmp_path / "member.json").write_text("[1")
     assert member_variables(tmp_path / "member.json") == {}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [None, "a b", '{"region": "eu"}', "[1]", {"region": "eu", "size": "s"}],
+    ids=["none", "text", "x", "y", "map"],
+)
+def test_an_item_of_a_step_has_its_value(item):
+    value = ItemValue("", tuple(item.items())) if isinstance(item, dict) else ItemValue(item or "")
+    environ = {
+        **run_variables(LaunchMessage(RunKey("report", 0), 1, 7, "manual", "", None, ""), "report@x"),
+        **item_variables(None if item is None else Item("all", 3, value)),
+    }
+    context = RunContext.from_environment(environ)
+    assert context.item == item
 
 
 def test_a_process_of_no_run_is_told_so():

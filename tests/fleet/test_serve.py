@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from evertick.executors.fleet.settings import LEASE_US
+from evertick.model.steps import read_steps
 from tests.fleet.yard import ROOT, Process, wait_for
 from tests.processes.proof import rows_of, verified
 
@@ -36,6 +37,17 @@ JOBS = {
     "child": """
         executor: fleet
         command: echo here
+    """,
+    "many": """
+        executor: fleet
+        steps:
+          - {name: all, job: one, params: {PART: "{{ item }}"}, each: [a, b, c, d], output: PARTS}
+    """,
+    "one": """
+        routing: ROUND
+        overlap: parallel(4)
+        params: {PART: ""}
+        steps: [{name: main, command: echo $PART, output: DONE}]
     """,
     "lasting": """
         routing: FIRST
@@ -77,7 +89,7 @@ def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, yard):
     try:
         wait_for(lambda: (place.jobs / ".evertick" / "ledger.db").exists(), "the ledger")
         wait_for(lambda: len(json.loads(fleet("list", yard.url, "-o", "json"))) == 2, "two members")
-        for job in ("everywhere", "picky", "parent", "lasting"):
+        for job in ("everywhere", "picky", "parent", "many", "lasting"):
             place.say("trigger", job)
 
         whole = place.row("everywhere", "succeeded")
@@ -94,6 +106,12 @@ def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, yard):
         assert place.row("parent", "succeeded").executor.startswith("fleet:ex-")
         (child,) = place.rows("child")
         assert (child.trigger, child.state) == ("subjob", "succeeded")
+
+        many = place.row("many", "succeeded")
+        (outputs,) = [step.output for step in read_steps(many.steps) if step.name == "all"]
+        assert json.loads(outputs or "") == [{"main": part} for part in "abcd"]
+        assert [str(row.state) for row in place.rows("one")] == ["succeeded"] * 4
+        assert {"fleet:ex-a", "fleet:ex-b"} <= {row.executor for row in place.rows("one")}
 
         first = place.row("lasting", "running")
         assert first.executor == "fleet:ex-a"

@@ -27,12 +27,12 @@ from evertick.model.instant import MINUTE, SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, RUNNING, SKIPPED, SUCCEEDED, Trigger
 from evertick.model.member import Member
-from evertick.model.policy import OnExecutorLost
+from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
 from evertick.model.routing import FLEET, Routing
 from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, steps_text
 from evertick.model.subrun import SubRunEnd, old_sub_run_key, sub_run_key
-from evertick.model.work import Step, SubJob, Work
+from evertick.model.work import Each, ItemValue, Step, SubJob, Work
 from evertick.operations.requests import message_of
 from tests.loop.executor import Act
 from tests.loop.harness import FOREVER, World, at, job, world
@@ -253,7 +253,8 @@ class TestAMemberOfTheFleet:
 
     @pytest.fixture
     def here(self):
-        work = Work((Step("call", SubJob("b")),))
+        each = Each((ItemValue("x"), ItemValue("y")), max_parallel=2)
+        work = Work((Step("call", SubJob("b")), Step("many", SubJob("b"), each=each)))
         away = replace(job("a", on_executor_lost=OnExecutorLost.FAIL), routing=Routing(FLEET), work=work)
         here = world(away, Job("b"), Job("c"))
         here.executor.name = ""  # it was said where the run was put
@@ -273,6 +274,9 @@ class TestAMemberOfTheFleet:
         [
             pytest.param(FROM_MEMBER._replace(job_id="c"), id="another job"),
             pytest.param(FROM_MEMBER._replace(step="other"), id="by a step that there is not"),
+            pytest.param(FROM_MEMBER._replace(step="call[0]"), id="by an item of a step without items"),
+            pytest.param(FROM_MEMBER._replace(step="many"), id="by a step that has items"),
+            pytest.param(FROM_MEMBER._replace(step="many[0]", job_id="c"), id="another job for an item"),
         ],
     )
     def test_it_cannot_have_any_other_run_made(self, here, wanted):
@@ -339,6 +343,20 @@ class TestAMemberOfTheFleet:
         here.say(RunLost(PARENT, 1, "gone", steps_text([StepRecord("call", "lost", sub_run=child.run_id)])))
         here.run_for(2 * SECOND)
         assert here.ledger("b") == ["09:00 cancelled subjob"]
+
+    def test_the_runs_of_the_items_of_its_step_are_made_and_ended_with_it(self, here):
+        here.define(replace(Job("b"), policy=Policy(overlap=Overlap(OverlapKind.PARALLEL, 4))))
+        items = [f"many[{number}]" for number in range(4)]
+        for name in items[:2]:
+            here.say(FROM_MEMBER._replace(step=name))
+        assert here.started("b") == ["09:00", "09:00"]
+        here.restart(after=SECOND)
+        # It may name more items than the step has at once; only so many are looked at.
+        children = [sub_run_key("b", PARENT, 1, name, 1).run_id for name in items]
+        steps = [StepRecord(name, "lost", sub_run=run) for name, run in zip(items, children, strict=True)]
+        here.say(RunLost(PARENT, 1, "gone", steps_text(steps)))
+        here.run_for(2 * SECOND)
+        assert here.ledger("b") == ["09:00 cancelled subjob"] * 2
 
     @pytest.mark.parametrize("named", ["c@2026-03-02T09:00:00Z~own", "nonsense", "@~", ""])
     def test_it_cannot_have_any_other_run_ended(self, here, named):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from evertick.model.job import Job
 from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import StepRecord, digest_of, read_steps, steps_text
-from evertick.model.work import Command, Step, Work
+from evertick.model.work import Command, Each, Step, Work
 from evertick.operations.ledger_rows import run_summary, step_of
 from evertick.operations.requests import message_of, retry_request
 
@@ -40,6 +41,22 @@ def test_the_next_run_is_told_which_steps_succeeded_and_what_they_handed_on(stat
     assert earlier["DAY"] == "monday"
     assert (earlier["resume_from"]["run"], earlier["resume_from"]["attempt"]) == (KEY.run_id, 2)
     assert [(step["name"], step["output"]) for step in earlier["resume_from"]["steps"]] == [("fetch", "42")]
+
+
+def test_of_a_step_that_failed_the_items_that_succeeded_are_kept_while_it_is_the_same():
+    many = Step("many", Command(("x",)), each=Each(from_step="fetch"), depends=("fetch",))
+    job = Job("etl", work=Work((FETCH, many)))
+    done = StepRecord("many[0]", "succeeded", digest=f"{digest_of(many)}.0123", item_of="many", item="a")
+    whole = StepRecord("many", "failed", digest=digest_of(many))
+    broken = StepRecord("many[1]", "failed", digest=f"{digest_of(many)}.4567", item_of="many", item="b")
+    kept = given(line(FETCHED, done, broken, whole), job)["resume_from"]["steps"]
+    assert [step["name"] for step in kept] == ["fetch", "many[0]"]
+    # Of a step that is kept as a whole, nobody asks for the items.
+    kept = given(line(FETCHED, done, whole._replace(state="succeeded"), FAILED_LOAD), job)["resume_from"]["steps"]
+    assert [step["name"] for step in kept] == ["fetch", "many"]
+    other = Job("etl", work=Work((FETCH, replace(many, kind=Command(("y",))))))
+    with pytest.raises(Conflict, match=r"step 'many\[0\]' succeeded"):
+        given(line(FETCHED, done, broken, whole), other)
 
 
 @pytest.mark.parametrize(

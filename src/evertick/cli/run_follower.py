@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from evertick.cli.live_view import Display, Step
-from evertick.cli.step_tree import tree_of
+from evertick.cli.step_tree import tree_of, with_items
 from evertick.cli.times import now
 from evertick.model.duration import duration_text
 
@@ -111,7 +111,8 @@ class Follower:
     def steps(self) -> list[Step]:
         """The steps of the definition as a tree, then further ones that have started."""
         seen = {step.name: _step(step) for step in (self._progress.steps if self._progress is not None else ())}
-        depends = self._watched.depends()
+        items = [(step.name, step.item_of) for step in (self._progress.steps if self._progress is not None else ())]
+        depends = with_items(self._watched.depends(), items)
         planned = tree_of(list(depends), depends)
         drawn = [seen.pop(one.name, Step(one.name, "planned"))._replace(prefix=one.prefix) for one in planned]
         return [*drawn, *seen.values()]

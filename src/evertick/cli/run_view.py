@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from evertick.cli.output import Column, Table
 from evertick.cli.runs import due_text, state_text, took_text
-from evertick.cli.step_tree import tree_of
+from evertick.cli.step_tree import TreeLine, tree_of, with_items
 from evertick.cli.times import local_text
 from evertick.model.duration import duration_text
 from evertick.model.instant import from_datetime
@@ -36,13 +36,20 @@ class StepLine(NamedTuple):
 
 
 def step_lines(run: RunDetail) -> list[StepLine]:
-    """The steps of the definition as a tree, then those that the run has beside them."""
+    """The steps of the definition as a tree with their items, then those that the run has beside them."""
     ran = {step.name: step for step in run.steps}
+    depends = with_items(run.depends, [(step.name, step.item_of) for step in run.steps])
     lines = [
-        StepLine(run.run, one.name, f"{one.prefix}{one.name}", run.depends.get(one.name, ()), ran.pop(one.name, None))
-        for one in tree_of(list(run.depends), run.depends)
+        StepLine(run.run, one.name, _drawn(one, ran), tuple(depends.get(one.name, ())), ran.pop(one.name, None))
+        for one in tree_of(list(depends), depends)
     ]
     return [*lines, *(StepLine(run.run, name, name, (), step) for name, step in ran.items())]
+
+
+def _drawn(line: TreeLine, ran: Mapping[str, Step]) -> str:
+    step = ran.get(line.name)
+    value = "" if step is None or not step.item else f" {step.item}"
+    return f"{line.prefix}{line.name}{value}"
 
 
 def steps_table(lines: Sequence[StepLine], title: str = "", *, with_run: bool = False) -> Table:

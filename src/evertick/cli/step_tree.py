@@ -31,6 +31,28 @@ def tree_of(names: Sequence[str], depends: Mapping[str, Sequence[str]]) -> list[
     return [*lines, *(TreeLine("", name) for name in names if name not in drawn)]
 
 
+def with_items(
+    depends: Mapping[str, Sequence[str]], items: Sequence[tuple[str, str | None]]
+) -> Mapping[str, Sequence[str]]:
+    """The steps, each followed by its items, which are drawn below it; `items` names their steps."""
+    found: dict[str, list[str]] = {}
+    for name, step in items:
+        if step is not None:
+            found.setdefault(step, []).append(name)
+    if not found:
+        return depends
+    drawn: dict[str, Sequence[str]] = {}
+    for step, needed in depends.items():
+        drawn[step] = needed
+        drawn |= dict.fromkeys(sorted(found.get(step, ()), key=_place), (step,))
+    return drawn
+
+
+def _place(name: str) -> tuple[int, str]:
+    """`a[9]` before `a[10]`."""
+    return len(name), name
+
+
 def _below(
     parent: str | None,
     children: Mapping[str | None, Sequence[str]],

@@ -8,6 +8,7 @@ from evertick.definitions.report import nearest
 from evertick.errors import DefinitionError
 from evertick.model.constraint import ActionKind, RequirePreviousSuccess
 from evertick.model.job import Job, Origin
+from evertick.model.policy import OverlapKind
 from evertick.model.work import SubJob
 
 SUGGESTED_MAX = 200
@@ -42,6 +43,26 @@ def find_strangers(jobs: Mapping[str, Job]) -> dict[str, list[DefinitionError]]:
                 hint = f"Did you mean '{near}'?" if near else "The job waits until a file defines it."
                 reason = f"'{field}' names the job '{other}', which no file here defines."
                 warnings.setdefault(job.id, []).append(_told(job, field, reason, hint))
+    return warnings
+
+
+def find_crowds(jobs: Mapping[str, Job]) -> dict[str, list[DefinitionError]]:
+    """By job id: a warning for every step whose items run another job at once, which would drop most of these runs."""
+    warnings: dict[str, list[DefinitionError]] = {}
+    for job in jobs.values():
+        for step in job.work.steps:
+            if step.each is None or not isinstance(step.kind, SubJob) or step.kind.job_id not in jobs:
+                continue
+            overlap = jobs[step.kind.job_id].policy.overlap
+            is_alone = step.each.max_parallel == 1 and step.kind.waits
+            if is_alone or overlap.kind in (OverlapKind.WAIT, OverlapKind.PARALLEL):
+                continue
+            reason = (
+                f"step '{step.name}' runs job '{step.kind.job_id}' for several items at once, and that job has overlap "
+                f"'{overlap}', which does not run all of them."
+            )
+            hint = f"Write 'overlap: parallel({step.each.max_parallel})' in job '{step.kind.job_id}'."
+            warnings.setdefault(job.id, []).append(_told(job, "steps", reason, hint))
     return warnings
 
 

@@ -24,6 +24,8 @@ class Report:
 
     def __init__(self, file: str) -> None:
         self.file = file
+        self.has_part: Callable[[str], bool] | None = None
+        """Whether the item of the step that is read has a part of that name; None: what is read has no item."""
         self._errors: list[DefinitionError] = []
         self._warnings: list[DefinitionError] = []
         self._suggestions = 0

@@ -32,6 +32,7 @@ TABLES: Final[dict[str, Table]] = {
     "clusterResources": Table(work.CLUSTER_RESOURCES, "What a container needs: `resources`."),
     "clusterSecret": Table(work.CLUSTER_SECRET, "A value in a Secret of the cluster.", ("name", "key")),
     "ssh": Table(work.SSH, "A command on another machine: `ssh` of a step.", ("host", "command")),
+    "each": Table(work.EACH, "A step that runs for each of several values: `each`."),
     "repeat": Table(work.REPEAT, "A step that runs repeatedly: `repeat`."),
     "continueOn": Table(work.CONTINUE_ON, "After which results of a step later steps still run: `continueOn`."),
     "handlers": Table(work.HANDLERS, "Commands that run after the steps: `handlers`."),

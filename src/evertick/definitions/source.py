@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from evertick.definitions.cache import DefinitionCache
 from evertick.definitions.parser import PIPELINE_NAMES, Parsed, parse_definition
-from evertick.definitions.references import find_circles, find_strangers
+from evertick.definitions.references import find_circles, find_crowds, find_strangers
 from evertick.definitions.watched_directories import SUFFIXES
 from evertick.definitions.yaml import SIZE_MAX
 from evertick.errors import DefinitionError, NotFound
@@ -105,7 +105,8 @@ def assemble(parsed: Mapping[str, Parsed], *, is_whole: bool = True) -> Folder:
         if len(twins) > 1:
             errors |= {str(twin.file): (_duplicate(twin, twins),) for twin in twins}
     jobs = {job_id: twins[0] for job_id, twins in by_id.items() if len(twins) == 1}
-    for job_id, told in find_strangers(jobs).items() if is_whole else ():
+    strangers = find_strangers(jobs) if is_whole else {}
+    for job_id, told in (*strangers.items(), *find_crowds(jobs).items()):
         file = str(jobs[job_id].file)
         warnings[file] = (*warnings.get(file, ()), *told)
     for job_id, circle in find_circles(jobs).items():

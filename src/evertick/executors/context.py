@@ -80,6 +80,8 @@ class RunContext:
     """The occurrence before this one, in the zone of the job."""
     next: datetime | None = None
     """The occurrence behind this one, in the zone of the job."""
+    item: str | Mapping[str, str] | None = None
+    """The value of the item, of a step with `each`; by name where it has several parts."""
     _stop: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
     _write: Callable[[str], object] | None = field(default=None, repr=False, compare=False)
 
@@ -169,6 +171,7 @@ class RunContext:
             zone := environ.get(variables.TIMEZONE, "UTC"),
             _local(environ.get(variables.PREVIOUS), zone),
             _local(environ.get(variables.NEXT), zone),
+            _item(environ),
         )
 
     @classmethod
@@ -199,6 +202,13 @@ class RunContext:
             next=None if dates.next_for is None else dates.local(dates.next_for),
             _write=write,
         )
+
+
+def _item(environ: Mapping[str, str]) -> str | Mapping[str, str] | None:
+    text = environ.get(variables.ITEM)
+    if text is None or not any(name.startswith(f"{variables.ITEM}_") for name in environ):
+        return text
+    return MappingProxyType(json.loads(text))
 
 
 def _local(text: str | None, timezone: str) -> datetime | None:

@@ -36,20 +36,25 @@ def render_work(work: Work, value_of: ValueOf) -> Work:
     handlers = work.handlers
     return replace(
         work,
-        steps=tuple(_step(step, value_of) for step in work.steps),
+        steps=tuple(_with_items(step, value_of) if step.each else render_step(step, value_of) for step in work.steps),
         env=_env(work.env, value_of),
         params=tuple(_param(param, value_of) for param in work.params),
         preconditions=tuple(_condition(one, value_of) for one in work.preconditions),
         handlers=Handlers(
             *(
-                None if step is None else _step(step, value_of)
+                None if step is None else render_step(step, value_of)
                 for step in (handlers.on_success, handlers.on_failure, handlers.on_cancel, handlers.on_exit)
             )
         ),
     )
 
 
-def _step(step: Step, value_of: ValueOf) -> Step:
+def _with_items(step: Step, value_of: ValueOf) -> Step:
+    """Its conditions are judged once; everything else is rendered for each item."""
+    return replace(step, preconditions=tuple(_condition(one, value_of) for one in step.preconditions))
+
+
+def render_step(step: Step, value_of: ValueOf) -> Step:
     repeat = step.repeat
     if repeat is not None and repeat.until is not None:
         repeat = replace(repeat, until=_condition(repeat.until, value_of))

@@ -8,12 +8,13 @@ of another node's job is requested durably, and read from the ledger until it ha
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from evertick.loop import requests
 from evertick.loop.effects import LookUp, TellStep
 from evertick.loop.messages import CancelRun, SubRunsSeen, SubRunUnwanted, SubRunWanted, TriggerJob
 from evertick.loop.runs import Awaited, OpenRun
-from evertick.loop.state import Hold, State
+from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.answer import read_answer
 from evertick.model.facts import Parent
@@ -25,7 +26,8 @@ from evertick.model.steps import FAILED as STEP_FAILED
 from evertick.model.steps import SUCCEEDED as STEP_SUCCEEDED
 from evertick.model.steps import read_steps
 from evertick.model.subrun import SubRunEnd, old_sub_run_key, sub_run_key
-from evertick.model.work import SubJob
+from evertick.model.work import Step, SubJob
+from evertick.planning.items import step_of
 from evertick.routing.placement import executor_of
 
 TRIES_MAX = 1_000
@@ -50,7 +52,8 @@ def _key_of(state: State, message: SubRunWanted | SubRunUnwanted) -> RunKey:
     asked = (message.job_id, message.key, message.attempt, message.step, message.number)
     parent = state.jobs.get(message.key.job_id)
     run = parent.find(message.key) if parent else None
-    if run is not None and '"sub_run"' in run.steps:
+    # Items are newer than those names, and a run with a thousand of them would be read as often.
+    if run is not None and '"sub_run"' in run.steps and step_of(message.step) is None:
         old = old_sub_run_key(*asked)
         if any(step.sub_run == old.run_id for step in read_steps(run.steps)):
             return old
@@ -65,10 +68,20 @@ def _may_ask(state: State, message: SubRunWanted) -> bool:
     if not message.is_from_member:
         return True
     parent = state.jobs.get(message.key.job_id)
-    asked = (message.step, message.job_id)
-    return parent is not None and any(
-        isinstance(step.kind, SubJob) and (step.name, step.kind.job_id) == asked for step in parent.job.work.all_steps
-    )
+    step = _asking_step(_steps_of(parent), message.step)
+    return step is not None and isinstance(step.kind, SubJob) and step.kind.job_id == message.job_id
+
+
+def _steps_of(job: JobState | None) -> Mapping[str, Step]:
+    return {step.name: step for step in job.job.work.all_steps} if job is not None else {}
+
+
+def _asking_step(steps: Mapping[str, Step], name: str) -> Step | None:
+    """The step of that name, or the one whose item has it."""
+    owner, step = steps.get(step_of(name) or ""), steps.get(name)
+    if owner is not None and owner.each is not None:
+        return owner
+    return step if step is not None and step.each is None else None
 
 
 def _may_return(state: State, job_id: str) -> bool:
@@ -172,12 +185,26 @@ def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
         ]
         if executor_of(run.executor) == FLEET:
             # A member may name any number: only those that a step of the job can have are considered.
-            job = state.jobs.get(run.key.job_id)
-            names = {one.name for one in job.job.work.all_steps if isinstance(one.kind, SubJob)} if job else set()
-            by_name = {one.name: one for one in waiting if one.name in names}
-            waiting = [one for one in by_name.values() if _is_its_own(one.sub_run, run, one.name)]
+            steps = _steps_of(state.jobs.get(run.key.job_id))
+            by_name = {one.name: one for one in waiting}
+            asking = {name: step for name in by_name if (step := _asking_step(steps, name)) is not None}
+            waiting = [by_name[name] for name in _as_many_as_run(asking)]
+            waiting = [one for one in waiting if _is_its_own(one.sub_run, run, one.name)]
         found.update(RunKey.from_run_id(one.sub_run) for one in waiting)
     return sorted(found)
+
+
+def _as_many_as_run(asking: Mapping[str, Step]) -> list[str]:
+    """Those that are sub-runs; of the items of one step, no more than it has at once."""
+    left: dict[str, int] = {}
+    found = []
+    for name, step in asking.items():
+        if isinstance(step.kind, SubJob):
+            left.setdefault(step.name, step.each.max_parallel if step.each is not None else 1)
+            left[step.name] -= 1
+            if left[step.name] >= 0:
+                found.append(name)
+    return found
 
 
 def _is_its_own(run_id: str, run: OpenRun, step: str) -> bool:

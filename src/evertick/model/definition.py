@@ -26,6 +26,7 @@ from evertick.model.work import (
     Command,
     Condition,
     ContinueOn,
+    Each,
     Env,
     HttpCall,
     Kind,
@@ -172,6 +173,8 @@ def _step(step: Step) -> Iterator[str]:
     yield from _kind(step.kind)
     if step.depends:
         yield f"depends: {', '.join(step.depends)}"
+    if step.each is not None:
+        yield from _each(step.each)
     yield from _env(step.env)
     if step.working_dir is not None:
         yield f"working_dir: {step.working_dir}"
@@ -189,6 +192,18 @@ def _step(step: Step) -> Iterator[str]:
     yield from map(_condition, step.preconditions)
     if step.output is not None:
         yield f"output: {step.output}"
+
+
+def _each(each: Each) -> Iterator[str]:
+    if each.from_step is not None:
+        yield f"each: what step {each.from_step} prints"
+    elif each.matrix:
+        yield from (f"matrix {name}: {', '.join(values)}" for name, values in each.matrix)
+    else:
+        yield f"each: {', '.join(value.shown for value in each.values)}"
+    yield f"max_parallel: {each.max_parallel}"
+    if each.continues_on_failure:
+        yield "continue_on_failure: true"
 
 
 def _confinement(owner: Work | Step) -> Iterator[str]:

@@ -10,6 +10,8 @@ FAMILY: Final = "EVERTICK_RUN_"
 RUN_ID: Final = "EVERTICK_RUN_ID"
 JOB: Final = "EVERTICK_RUN_JOB"
 STEP: Final = "EVERTICK_RUN_STEP"
+ITEM: Final = "EVERTICK_RUN_ITEM"
+INDEX: Final = "EVERTICK_RUN_INDEX"
 ATTEMPT: Final = "EVERTICK_RUN_ATTEMPT"
 SCHEDULED_FOR: Final = "EVERTICK_RUN_SCHEDULED_FOR"
 SCHEDULED_FOR_UNIX: Final = "EVERTICK_RUN_SCHEDULED_FOR_UNIX"
@@ -37,7 +39,12 @@ RUN_VARIABLES: Final[dict[str, str]] = {
     RUN_ID: "The id of the run. The same for all attempts: use it as an idempotency key.",
     ATTEMPT: "The number of the attempt, from 1.",
     JOB: "The id of the job.",
-    STEP: "The name of the step.",
+    STEP: "The name of the step; for an item of a step with `each`, `step[0]`.",
+    ITEM: (
+        "For an item of a step with `each`: its value; a map or a combination of a matrix as JSON, "
+        "with each part as `EVERTICK_RUN_ITEM_<NAME>` too."
+    ),
+    INDEX: "The place of the item in the list, from 0.",
     SCHEDULED_FOR: "The time the run is due, as RFC 3339 in UTC.",
     SCHEDULED_FOR_UNIX: "The same in seconds since 1970.",
     SCHEDULED_FOR_LOCAL: "The same in the zone of the job, with its offset.",

@@ -15,6 +15,7 @@ from evertick.model.work_json import plain_of
 DETAIL_MAX: Final = 500
 OUTPUT_MAX: Final = 4_096
 """Characters of what one step hands on; a longer value is cut here and whole only beside the step's log."""
+ITEM_SHOWN_MAX: Final = 120
 TEXT_MAX: Final = 256 * 1024
 """Characters for all steps together: beyond it outputs go first, then details, then figures."""
 
@@ -52,12 +53,15 @@ class StepRecord(NamedTuple):
     user_us: int = 0
     system_us: int = 0
     max_rss_bytes: int = 0
+    item_of: str = ""
+    """The step with `each` that it is an item of; its name is `step[0]` then."""
+    item: str = ""
+    """Its value, cut to `ITEM_SHOWN_MAX`; empty if that holds a secret."""
 
 
 _DEFAULTS: Final = {**StepRecord("", "")._asdict(), "name": None, "state": None}
-_KINDS: Final = {
-    name: str if name in ("name", "state", "detail", "sub_run", "reused_from", "digest") else int for name in _DEFAULTS
-} | {
+_TEXTS: Final = ("name", "state", "detail", "sub_run", "reused_from", "digest", "item_of", "item")
+_KINDS: Final = {name: str if name in _TEXTS else int for name in _DEFAULTS} | {
     "output": str | None,
     **dict.fromkeys(("started_at", "finished_at", "exit_code"), int | None),
 }

@@ -1,6 +1,7 @@
-"""What `{{ }}` in a definition stands for: dates of the occurrence, in a language without loops, attributes or code.
+"""What `{{ }}` in a definition stands for: dates and items, in a language without loops, attributes or code.
 
     {{ date }}   {{ date(-1d, "%Y%m%d") }}   {{ scheduled_for(-2h) }}   {{ previous_success("%F") }}   {{ "{{" }}
+    {{ item }}   {{ item("region") }}
 
 A text is parsed when its job is loaded, so that a wrong name, offset or format is an error in the definition. It is
 rendered where a run starts. Values become variables, arguments, JSON or parts of an address, never shell text.
@@ -35,8 +36,13 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
     ),
     "timezone": (variables.TIMEZONE, "The zone of the job."),
     "job": (variables.JOB, "The id of the job."),
+    "item": (
+        variables.ITEM,
+        'In a step with `each`: the value of the item; `item("region")` is one part of it.',
+    ),
 }
 """Each with the variable of the same content, and its meaning."""
+ITEM: Final = "item"
 _CONSTANT: Final = frozenset({"timezone", "job"})
 """Names that are not times, and so take no offset and no format."""
 DIRECTIVES: Final = "YymdHMSjGVuFTsz%"
@@ -51,6 +57,7 @@ class Expression:
     name: str
     """One of `NAMES`; empty: `text` is literal."""
     text: str = ""
+    """Of an item, which part of its value is meant; empty: all of it."""
     offset_days: int = 0
     """Whole days, counted on the calendar of the job's zone."""
     offset_us: int = 0
@@ -85,13 +92,13 @@ def _quoted(part: Expression, value_of: Callable[[Expression], str], quote: Call
     return quote(value_of(part)) if part.name else part.text
 
 
-def shell_variable_for(text: str) -> tuple[str, str] | None:
+def shell_variable_for(text: str, *, has_item: bool = True) -> tuple[str, str] | None:
     """The first of our names between `{{ }}` in shell text, and the variable to use there; None: there is none.
 
     Other uses of `{{` in commands, such as `docker ps --format '{{.Names}}'`, are theirs.
     """
     named = (found[1] for found in _NAMED.finditer(text))
-    return next(((name, NAMES[name][0]) for name in named if name in NAMES), None)
+    return next(((name, NAMES[name][0]) for name in named if name in NAMES and (has_item or name != ITEM)), None)
 
 
 def _parse_expression(text: str, begin: int) -> tuple[Expression, int]:
@@ -125,6 +132,8 @@ def _build(written: str, tokens: list[re.Match[str]]) -> Expression:
         return Expression(name)
     if rest[0][4] != "(" or rest[-1][4] != ")":
         raise _refused(written, 0, "has something behind its name that is not an argument list", hint)
+    if name == ITEM:
+        return Expression(name, _part(written, rest))
     if name in _CONSTANT:
         raise _refused(written, 0, f"'{name}' takes no arguments", f"Write {{{{ {name} }}}}.")
     days, offset_us, form = 0, 0, None
@@ -140,6 +149,12 @@ def _build(written: str, tokens: list[re.Match[str]]) -> Expression:
     if arguments:
         raise _refused(written, 0, "has arguments that are not an offset and a format, in this order", hint)
     return Expression(name, "", days, offset_us, form)
+
+
+def _part(written: str, tokens: list[re.Match[str]]) -> str:
+    if len(tokens) != 3 or not tokens[1][3]:
+        raise _refused(written, 0, "does not name a part of the item", 'Write {{ item }} or {{ item("region") }}.')
+    return tokens[1][3]
 
 
 def _offset(written: str, text: str) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -216,6 +217,47 @@ class Repeat:
     until: Condition | None = None
 
 
+PARALLEL_ITEMS: Final = 8
+"""Items of a step that run at once, unless the step sets another number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemValue:
+    """A text, or several texts by name."""
+
+    text: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The text; of several, a JSON object."""
+        return json.dumps(dict(self.fields), ensure_ascii=False) if self.fields else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The values that a step runs for, each as an item of its own: listed, printed by a step, or a product."""
+
+    values: tuple[ItemValue, ...] = ()
+    from_step: str | None = None
+    """The earlier step whose output is the list."""
+    matrix: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Names and their values; an item for each combination."""
+    max_parallel: int = PARALLEL_ITEMS
+    continues_on_failure: bool = False
+    """Whether further items start after one has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a step with `each`, when it runs."""
+
+    step: str
+    number: int
+    """Its place in the list, from 0."""
+    value: ItemValue
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One part of a job; `depends` names the steps that must end first."""
@@ -236,6 +278,10 @@ class Step:
     preconditions: tuple[Condition, ...] = ()
     output: str | None = None
     """The variable that carries what the step prints on standard output, without the last line feed, to later ones."""
+    each: Each | None = None
+    """None: it runs once."""
+    item: Item | None = None
+    """Set where one item of it runs; no definition has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,9 @@ def _fields_of(row: LedgerRow) -> dict[str, Any]:
         "params": _params(given_params(row)),
         "resumed_from": resumed_from(row),
         "waits": tuple(map(wait_of, known.waits)),
-        "running_steps": tuple(step.name for step in read_steps(row.steps) if step.state == STEP_RUNNING)
+        "running_steps": tuple(
+            step.name for step in read_steps(row.steps) if step.state == STEP_RUNNING and not step.item_of
+        )
         if row.steps
         else (),
         "parents": tuple(map(_parent, known.parents)),
@@ -129,6 +131,8 @@ def step_fields(step: StepRecord) -> dict[str, Any]:
     started, finished = step.started_at, step.finished_at
     return {
         "name": step.name,
+        "item_of": step.item_of or None,
+        "item": step.item if step.item_of else None,
         "attempt": step.attempt,
         "tries": step.tries,
         "started_at": moment(started),

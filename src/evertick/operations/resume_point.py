@@ -45,11 +45,15 @@ def resume_params(row: LedgerRow, job: Job | None) -> str:
     done = [step for step in done if step.digest]  # handlers have none
     if not done:
         raise Conflict(f"no step of {run_id} has succeeded, so there is nothing to keep. {whole}.")
-    changed = [step.name for step in done if not _is_same(step, job)]
+    current = {step.name: digest_of(step) for step in job.steps}
+    # The digest of an item is that of its step, and of its value.
+    changed = [one.name for one in done if current.get(one.item_of or one.name) != one.digest.partition(".")[0]]
     if changed:
         names = ", ".join(f"'{name}'" for name in changed[:NAMED_MAX]) + (", ..." if len(changed) > NAMED_MAX else "")
         what, have = ("step", "has") if len(changed) == 1 else ("steps", "have")
         raise Conflict(f"{what} {names} succeeded in {run_id} and {have} been changed or removed since. {whole}.")
+    whole_steps = {step.name for step in done}
+    done = [step for step in done if step.item_of not in whole_steps]  # its items are not asked for
     earlier = {"run": run_id, "attempt": row.attempt, "steps": json.loads(steps_text(map(_kept, done)))}
     given = read_params(given_params(row))
     return json.dumps({**given, RESUME: earlier})
@@ -63,10 +67,6 @@ def read_params(text: str) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def _is_same(record: StepRecord, job: Job) -> bool:
-    return any(step.name == record.name and digest_of(step) == record.digest for step in job.steps)
-
-
 def _kept(step: StepRecord) -> StepRecord:
     """What the next run has to know of a step."""
     return StepRecord(
@@ -78,4 +78,5 @@ def _kept(step: StepRecord) -> StepRecord:
         output=step.output,
         is_output_cut=step.is_output_cut,
         digest=step.digest,
+        item_of=step.item_of,
     )

@@ -49,7 +49,7 @@ def step_history(context: Context, job_id: str, limit: int = 40) -> StepHistory:
 
 
 def _last_attempt(row: LedgerRow) -> dict[str, StepRecord]:
-    return {step.name: step for step in read_steps(row.steps) if step.attempt == row.attempt}
+    return {step.name: step for step in read_steps(row.steps) if step.attempt == row.attempt and not step.item_of}
 
 
 def _weekdays(rows: Sequence[LedgerRow], zone: str) -> tuple[WeekdayFigures, ...]:

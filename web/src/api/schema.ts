@@ -40,6 +40,8 @@ export interface Attempt {
 
 export interface AttemptStep {
   name: string;
+  item_of: string | null;
+  item: string | null;
   attempt: number;
   tries: number;
   started_at: string | null;
@@ -1237,6 +1239,8 @@ export interface Status {
 
 export interface Step {
   name: string;
+  item_of: string | null;
+  item: string | null;
   attempt: number;
   tries: number;
   started_at: string | null;

@@ -255,6 +255,8 @@ function withPending(run: RunDetail): Attempt[] {
 
 const NO_STEP: AttemptStep = {
   name: "",
+  item_of: null,
+  item: null,
   attempt: 0,
   tries: 0,
   started_at: null,

@@ -10,6 +10,8 @@ RETRIES_MAX = 1_000
 DELAY_MINUTES_MAX = 5_256_000
 STEPS_MAX = 1_000
 STEP_NAME_MAX = 100
+ITEMS_PARALLEL_MAX = 100
+"""Items of one step that run at once: each is a process."""
 SCHEDULES_MAX = 100
 """Per job and kind: each costs a computation whenever the job is read."""
 REPEATS_MAX = 1_000_000

@@ -22,7 +22,7 @@ from evertick.definitions.catalogue.field import (
     ref,
     whole,
 )
-from evertick.definitions.catalogue.limits import REPEATS_MAX, RETRIES_MAX, STEPS_MAX
+from evertick.definitions.catalogue.limits import ITEMS_PARALLEL_MAX, REPEATS_MAX, RETRIES_MAX, STEPS_MAX
 from evertick.definitions.catalogue.words import BACKOFFS, METHODS, PARAM_TYPES
 from evertick.model.work import SandboxKind
 
@@ -134,6 +134,17 @@ REPEAT: Final[Fields] = {
     "limit": Field(whole(1, REPEATS_MAX), "The maximum number of repetitions.", "no limit", 60),
     "until": Field(ref("condition"), "The step succeeds as soon as this holds."),
 }
+_ITEM_VALUE: Final = one_of(TEXT, map_of(TEXT))
+_MATRIX: Final = map_of(list_of(TEXT))
+EACH: Final[Fields] = {
+    "values": Field(list_of(_ITEM_VALUE), "The values; a map is one value with several parts.", "", ["eu", "us"]),
+    "from": Field(TEXT, "The earlier step whose `output` is the list: JSON, or a value on each line.", "", "list"),
+    "matrix": Field(
+        _MATRIX, "Names and their values; an item for each combination.", "", {"region": ["eu", "us"], "size": ["s"]}
+    ),
+    "maxParallel": Field(whole(1, ITEMS_PARALLEL_MAX), "The maximum number of items that run at once.", "8", 4),
+    "continueOnFailure": Field(FLAG, "The other items still start after one has failed.", "`false`", True),
+}
 CONTINUE_ON: Final[Fields] = {
     "failure": Field(FLAG, "Later steps run although this step failed.", "`false`", True),
     "skipped": Field(FLAG, "Later steps run although this step was skipped.", "`false`"),
@@ -205,6 +216,15 @@ STEP: Final[Fields] = {
     **KINDS,
     **EXTRAS,
     "depends": Field(WORDS, "The steps that must succeed first.", "none: it starts at once"),
+    "each": Field(
+        one_of(list_of(_ITEM_VALUE), ref("each")),
+        "Runs the step for each of these values; `{from: STEP}` takes the list that a step printed.",
+        "it runs once",
+        ["eu", "us"],
+    ),
+    "matrix": Field(
+        _MATRIX, "Short for `each: {matrix: ...}`: an item for each combination.", "", {"size": ["s", "l"]}
+    ),
     **SURROUNDINGS,
     "repeat": Field(ref("repeat"), "Run the step repeatedly."),
     "continueOn": Field(ref("continueOn"), "After which results later steps still run.", "success"),

@@ -9,6 +9,7 @@ from evertick.definitions.catalogue.limits import PATH_MAX, REPEATS_MAX, STEP_NA
 from evertick.definitions.catalogue.work import CONTINUE_ON, HANDLER, HANDLERS, REPEAT, STEP
 from evertick.definitions.fields.conditions import read_condition, read_conditions
 from evertick.definitions.fields.confinement import read_sandbox, read_user
+from evertick.definitions.fields.each import part_check, read_each, report_lists
 from evertick.definitions.fields.environment import read_env
 from evertick.definitions.fields.kinds import read_kind
 from evertick.definitions.fields.retry import read_step_retry
@@ -59,7 +60,7 @@ def read_steps(node: Node, job_id: str, report: Report) -> tuple[Step, ...]:
         section = Section(item, f"steps[{index}]", report, STEP)
         named = _read_name(section, report)
         needed = _read_depends(section, report)
-        step = _read_step(section, named, needed, report)
+        step, needed = _read_step(section, named, needed, report)
         if isinstance(step.kind, SubJob) and step.kind.job_id == job_id:
             reason = f"step '{step.name}' runs job '{job_id}', which is the one it belongs to."
             report.error(section.key("job"), section.field("job"), reason, "Name another job.")
@@ -73,6 +74,7 @@ def read_steps(node: Node, job_id: str, report: Report) -> tuple[Step, ...]:
         places[name], depends[name] = place, needed
         steps.append(step)
     _report_order(places, depends, report)
+    report_lists(steps, places, report)
     return tuple(steps)
 
 
@@ -149,15 +151,21 @@ def _read_depends(section: Section, report: Report) -> tuple[tuple[Node, str], .
 
 def _read_step(
     section: Section, named: tuple[str, Node] | None, needed: tuple[tuple[Node, str], ...], report: Report
-) -> Step:
+) -> tuple[Step, tuple[tuple[Node, str], ...]]:
+    """The step, and the places of what it depends on: the step that prints its list is among them."""
     owner = f"step '{named[0]}'" if named else f"'{section.path}'"
+    each, source = read_each(section, report)
+    needed = (*needed, *source)
+    report.has_part = part_check(each)
     kind = read_kind(section, owner, report)
     env, conditions, output = section.take("env"), section.take("preconditions"), section.take("output")
+    variables = read_env(env, section.field("env"), report) if env else ()
+    report.has_part = None
     step = Step(
         name=named[0] if named else "",
         kind=kind or _NOWHERE,
         depends=tuple(dict.fromkeys(name for _place, name in needed)),
-        env=read_env(env, section.field("env"), report) if env else (),
+        env=variables,
         working_dir=read_folder(section, "workingDir", report),
         user=read_user(section, kind, report),
         sandbox=read_sandbox(section, kind, report),
@@ -167,9 +175,10 @@ def _read_step(
         continue_on=_read_continue_on(section, report),
         preconditions=read_conditions(conditions, section.field("preconditions"), report) if conditions else (),
         output=_read_output(output, section.field("output"), report) if output else None,
+        each=each,
     )
     section.finish(owner)
-    return step
+    return step, needed
 
 
 def _read_duration(section: Section, name: str, report: Report) -> int | None:

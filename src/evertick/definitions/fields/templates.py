@@ -7,7 +7,7 @@ from typing import Final
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode
 from evertick.definitions.report import Report
 from evertick.errors import DefinitionError
-from evertick.model.template import NAMES, OPEN, Expression, parse_template, shell_variable_for
+from evertick.model.template import ITEM, NAMES, OPEN, Expression, parse_template, shell_variable_for
 
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
 
@@ -17,17 +17,31 @@ def check_template(node: Node, text: str, field: str, report: Report) -> bool:
     if OPEN not in text:
         return True
     try:
-        parse_template(text)
+        parts = parse_template(text)
     except DefinitionError as error:
         near = report.suggest(error.field, NAMES) or f"Known names: {', '.join(NAMES)}." if error.field else error.hint
         report.error(node, field, f"'{field}': {error.reason}", near)
+        return False
+    return all(_check_item(part, node, field, report) for part in parts if isinstance(part, Expression))
+
+
+def _check_item(part: Expression, node: Node, field: str, report: Report) -> bool:
+    if part.name != ITEM:
+        return True
+    if report.has_part is None:
+        reason = f"'{field}': {{{{ item }}}} is the value of an item, and this does not belong to one."
+        report.error(node, field, reason, "Use it in 'env' or the kind of a step with 'each' or 'matrix'.")
+        return False
+    if part.text and not report.has_part(part.text):
+        reason = f"'{field}': the items of this step have no part '{part.text[:60]}'."
+        report.error(node, field, reason, "Name a part that the matrix, or each map of the list, has.")
         return False
     return True
 
 
 def check_shell_text(node: Node, text: str, field: str, report: Report) -> None:
     """Refuse our names in shell text, where a value could become code."""
-    found = shell_variable_for(text) if OPEN in text else None
+    found = shell_variable_for(text, has_item=report.has_part is not None) if OPEN in text else None
     if found is not None:
         name, variable = found
         reason = f"'{field}' is shell text, in which {{{{ {name} }}}} is not replaced."

@@ -29,6 +29,8 @@ _OF_A_STEP: Final = (
     "http",
     "ssh",
     "depends",
+    "each",
+    "matrix",
     "output",
     "repeat",
     "continueOn",

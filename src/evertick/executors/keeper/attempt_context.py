@@ -15,9 +15,11 @@ from evertick.executors.keeper.attempt_state import StepEnd
 from evertick.executors.keeper.conditions import why_refused, why_unmet
 from evertick.executors.keeper.environment import (
     RESUME,
+    VALUE_MAX,
     Secrets,
     add_plain_environment,
     check_environment,
+    item_variables,
     marks_of_attempt,
     member_variables,
     parse_params,
@@ -37,14 +39,18 @@ from evertick.kinds import Program, StepError
 from evertick.kinds.command import command_program, script_program
 from evertick.kinds.http import HttpRequest, parse_url
 from evertick.kinds.python import python_program
+from evertick.kinds.rendering import render_step
 from evertick.model import run_variables as variables
+from evertick.model.plain_json import parse_json
 from evertick.model.run import RunKey
-from evertick.model.steps import OUTPUT_MAX, read_steps
+from evertick.model.steps import ITEM_SHOWN_MAX, OUTPUT_MAX, StepRecord, cut, read_steps
 from evertick.model.subrun import sub_run_key
 from evertick.model.work import (
     Command,
     Condition,
     HttpCall,
+    Item,
+    ItemValue,
     Param,
     Pipeline,
     Pod,
@@ -59,10 +65,13 @@ from evertick.model.work import (
     Value,
     Work,
 )
+from evertick.planning.items import ItemsError, digest_of_value, item_name, item_value_of, items_of
 from evertick.planning.run_dates import RunDates
 from evertick.planning.workflow import StepOutcome
 
 OUTPUTS = "outputs.json"
+RUN_ITEMS_MAX: Final = 10_000
+"""Items of all steps of one run: the ledger keeps a line of each."""
 _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 _NOTHING_TO_MASK = Masker(())
 
@@ -108,7 +117,14 @@ class AttemptContext:
         }
         self._outputs: dict[str, str] = {}
         self._outputs_by_step: dict[str, str] = {}
+        self._secret_outputs: set[str] = set()
         self._sub_runs: dict[str, str] = {}
+        self._items = 0
+        self._value_of = dates.value_of
+        self._earlier_run = ""
+        self._earlier: dict[str, StepRecord] = {}
+        """The steps and items of the run that this one resumes, by their names."""
+        self._earlier_whole: dict[str, str] = {}
         self.marks = marks_of_attempt(self.run_id, launch.attempt, runtime.identity)
         self.outcome = ""
         """How the steps ended; set for handlers."""
@@ -121,7 +137,7 @@ class AttemptContext:
 
     def env_of(self, step: Step, confinement: Confinement | None = None) -> dict[str, str]:
         confinement = confinement or self.confinement_of(step)
-        run = {**self._variables, **step_variables(self.run_id, self._launch.attempt, step.name)}
+        run = {**self._variables, **self._step_variables(step)}
         if self.outcome:
             run[variables.OUTCOME] = self.outcome
         env = self._job_env(confinement, run)
@@ -129,6 +145,9 @@ class AttemptContext:
         # First to be referred to, and last because no job may replace them.
         env.update(run)
         return self._checked(env, confinement)
+
+    def _step_variables(self, step: Step) -> dict[str, str]:
+        return {**step_variables(self.run_id, self._launch.attempt, step.name), **item_variables(step.item)}
 
     def _job_env(self, confinement: Confinement, run: Mapping[str, str]) -> dict[str, str]:
         """What every step has, in the order in which values may refer to each other."""
@@ -233,11 +252,9 @@ class AttemptContext:
         for name, value in self._outputs.items():
             if self.masker().masks(value.encode("utf-8", "surrogateescape")):
                 raise StepError(f"the output {name!r} holds a secret, and everyone who may see the pod could read it.")
-        run = {
-            **run_variables(self._launch, self.run_id),
-            **self._dates,
-            **step_variables(self.run_id, self._launch.attempt, step.name),
-        }
+        if step.item is not None and self._holds_secret(step.item.value):
+            raise StepError("the value of the item holds a secret, and everyone who may see the pod could read it.")
+        run = {**run_variables(self._launch, self.run_id), **self._dates, **self._step_variables(step)}
         env = {**run, **self._params}
         add_plain_environment(self._work.env, env)
         env.update(self._outputs)
@@ -246,11 +263,7 @@ class AttemptContext:
 
     def _env_elsewhere(self, step: Step) -> dict[str, str]:
         """The environment of a command that runs on another machine: nothing of this machine's."""
-        run = {
-            **run_variables(self._launch, self.run_id),
-            **self._dates,
-            **step_variables(self.run_id, self._launch.attempt, step.name),
-        }
+        run = {**run_variables(self._launch, self.run_id), **self._dates, **self._step_variables(step)}
         env = {**run, **self._dotenv, **self._params}
         self._secrets.add_environment(self._work.env, env)
         env.update(self._outputs)
@@ -310,22 +323,83 @@ class AttemptContext:
     def set_output(self, step: Step, value: str) -> None:
         """Make the output of this step available to later ones."""
         assert step.output is not None
-        self._outputs[step.output] = value
         self._outputs_by_step[step.name] = value
+        if step.item is None:
+            self._outputs[step.output] = value
 
-    def completed(self, end: StepEnd) -> StepEnd:
+    def completed(self, end: StepEnd, item: Item | None = None) -> StepEnd:
         """The end of a step with its output, digest and sub-run, for the ledger."""
         value = self._outputs_by_step.get(end.name)
-        if value is not None and not self._is_secret(value):
+        if value is not None and not self._is_secret(value) and end.name not in self._secret_outputs:
             end = end._replace(output=value[:OUTPUT_MAX], is_output_cut=len(value) > OUTPUT_MAX)
-        return end._replace(digest=self._digests.get(end.name, ""), sub_run=self._sub_runs.get(end.name, ""))
+        digest = self._digests.get(end.name, "")
+        if item is not None:
+            end = end._replace(item_of=item.step, item=self.shown(item))
+            digest = self._digest_of_item(item)
+        return end._replace(digest=digest, sub_run=self._sub_runs.get(end.name, ""))
+
+    # Items
+
+    def items_of(self, step: Step) -> tuple[Step, ...]:
+        """A step for each item of a step with `each`; `StepError` if its list cannot be used."""
+        try:
+            items = items_of(step, self._value_of, self._outputs_by_step)
+            steps = tuple(self._item_step(step, item) for item in items)
+        except ItemsError as error:
+            raise StepError(str(error)) from None
+        self._items += len(items)
+        if self._items > RUN_ITEMS_MAX:
+            raise StepError(f"the steps of this run have more than {RUN_ITEMS_MAX:,} items. Use several jobs.")
+        return steps
+
+    def _item_step(self, step: Step, item: Item) -> Step:
+        own = replace(step, name=item_name(step.name, item.number), preconditions=(), each=None, item=item)
+        return render_step(own, item_value_of(item, self._value_of))
+
+    def reused_item(self, step: Step) -> StepEnd | None:
+        """The end of an item that succeeded in the run that this one resumes, and has not changed."""
+        assert step.item is not None
+        known = self._earlier.get(step.name)
+        if known is None or known.state != StepOutcome.SUCCEEDED or known.digest != self._digest_of_item(step.item):
+            return None
+        return self._reused(step, known) if known.digest else None
+
+    def shown(self, item: Item) -> str:
+        """The value of an item, for the ledger."""
+        return "" if self._holds_secret(item.value) else cut(item.value.shown, ITEM_SHOWN_MAX)
+
+    def collect_outputs(self, step: Step, items: Sequence[Step]) -> str | None:
+        """Hand on the outputs of the items as a JSON list in their order; the reason if it is too long."""
+        if step.output is None:
+            return None
+        # What a function or another job hands on is JSON already.
+        is_json = isinstance(step.kind, PythonCall | SubJob)
+        found = [self._outputs_by_step.get(item.name) for item in items]
+        text = json.dumps([parse_json(one) if is_json and one is not None else one for one in found])
+        if len(text) > VALUE_MAX - len(step.output) - 2:
+            return f"the outputs of its items have {len(text):,} bytes, more than a variable holds. Print file names."
+        if any(one is not None and self._is_secret(one) for one in found):
+            self._secret_outputs.add(step.name)  # JSON may write it in another form
+        self.set_output(step, text)
+        return None
+
+    def _digest_of_item(self, item: Item) -> str:
+        """Of the definition and of the value; empty if that holds a secret, of which a digest could be guessed."""
+        return "" if self._holds_secret(item.value) else f"{self._digests[item.step]}.{digest_of_value(item.value)}"
+
+    def _holds_secret(self, value: ItemValue) -> bool:
+        return any(map(self._is_secret, (value.shown, *dict(value.fields).values())))
 
     def _is_secret(self, value: str) -> bool:
         return self.masker().masks(value.encode("utf-8", "surrogateescape"))
 
     def save_outputs(self) -> None:
         """Save the outputs for a later attempt that resumes this one; never one that holds a secret."""
-        kept = {name: value for name, value in self._outputs_by_step.items() if not self._is_secret(value)}
+        kept = {
+            name: value
+            for name, value in self._outputs_by_step.items()
+            if name not in self._secret_outputs and not self._is_secret(value)
+        }
         if not kept:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -343,23 +417,28 @@ class AttemptContext:
         """Steps that need not run again: they succeeded, have not changed, and their output is available."""
         if not isinstance(earlier, Mapping):
             return ()
-        run_id = str(earlier.get("run", ""))
-        before = {step.name: step for step in read_steps(json.dumps(earlier.get("steps")))}
-        whole = self._earlier_outputs(run_id, earlier.get("attempt"))
+        self._earlier_run = str(earlier.get("run", ""))
+        self._earlier = {step.name: step for step in read_steps(json.dumps(earlier.get("steps")))}
+        self._earlier_whole = self._earlier_outputs(self._earlier_run, earlier.get("attempt"))
         done: list[StepEnd] = []
         for step in self._work.steps:
-            known = before.get(step.name)
+            known = self._earlier.get(step.name)
             if known is None or known.state != StepOutcome.SUCCEEDED or known.digest != self._digests[step.name]:
                 continue
-            value = known.output if not known.is_output_cut else whole.get(step.name)
-            if step.output is not None:
-                if value is None:
-                    continue
-                self.set_output(step, value)
-            at = known.started_at or 0, known.finished_at or 0
-            reused = StepEnd(step.name, known.state, *at, known.exit_code, tries=0, reused_from=run_id)
-            done.append(self.completed(reused))
+            reused = self._reused(step, known)
+            if reused is not None:
+                done.append(reused)
         return tuple(done)
+
+    def _reused(self, step: Step, known: StepRecord) -> StepEnd | None:
+        if step.output is not None:
+            value = known.output if not known.is_output_cut else self._earlier_whole.get(step.name)
+            if value is None:
+                return None
+            self.set_output(step, value)
+        at = known.started_at or 0, known.finished_at or 0
+        end = StepEnd(step.name, known.state, *at, known.exit_code, tries=0, reused_from=self._earlier_run)
+        return self.completed(end, step.item)
 
     def _earlier_outputs(self, run_id: str, attempt: object) -> dict[str, str]:
         """The full outputs of that attempt; empty if it ran elsewhere or its logs are gone."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from evertick.errors import DefinitionError
 from evertick.executors.keeper.attempt_context import AttemptContext
 from evertick.executors.keeper.attempt_state import AttemptEnd, Loss, StepEnd
+from evertick.executors.keeper.items_runner import ItemsRunner
 from evertick.executors.keeper.process import Runtime
 from evertick.executors.keeper.recorder import AttemptRecorder
 from evertick.executors.keeper.spawn import NoCapacity
@@ -105,7 +106,7 @@ class AttemptRunner:
         end = await self._call_post_run_hooks(work, context, self._result(work.steps))
         self._stop_timer()  # handlers have timeouts of their own
         await self._run_handlers(work, context, end)
-        if len(work.steps) > 1:
+        if len(work.steps) > 1 or work.steps[0].each is not None:
             context.save_outputs()
         return end
 
@@ -178,7 +179,8 @@ class AttemptRunner:
         if not self._has_one_step:
             self._recorder.step_started(step.name)
         try:
-            end, pid = await StepRunner(step, context, self._scope).run()
+            runner = StepRunner if step.each is None else ItemsRunner
+            end, pid = await runner(step, context, self._scope).run()
         except NoCapacity as error:
             # Another step that is ready at the same time may have started.
             await asyncio.sleep(0)
@@ -217,7 +219,8 @@ class AttemptRunner:
         if len(steps) > 1:
             return _end(FAILED, f"step {first.name!r}: {first.detail}", first.exit_code)
         # The cluster took the only step's pod away: `onExecutorLost` decides, as on the Kubernetes executor.
-        return _end(LOST if self._scope.is_lost else FAILED, first.detail, first.exit_code)
+        is_lost = self._scope.is_lost and steps[0].each is None
+        return _end(LOST if is_lost else FAILED, first.detail, first.exit_code)
 
     async def _run_handlers(self, work: Work, context: AttemptContext, end: AttemptEnd) -> None:
         """Handlers see the result and cannot change it; stopping the run once more ends the one that runs."""
@@ -241,7 +244,9 @@ class AttemptRunner:
 
 def _is_plain(work: Work) -> bool:
     """Whether the end of the attempt reports everything about its steps."""
-    return len(work.steps) == 1 and work.handlers == NO_HANDLERS and not isinstance(work.steps[0].kind, SubJob)
+    if len(work.steps) != 1 or work.handlers != NO_HANDLERS:
+        return False
+    return work.steps[0].each is None and not isinstance(work.steps[0].kind, SubJob)
 
 
 def _end(state: RunState, detail: str = "", exit_code: int | None = None) -> AttemptEnd:

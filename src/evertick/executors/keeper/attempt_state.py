@@ -23,7 +23,7 @@ CONFIRMED = "confirmed"  # number
 STARTED = "started"  # number, at
 SPAWNED = "spawned"  # number, pid, started since boot
 EXITED = "exited"  # number, pid
-BEGAN = "began"  # number, step, at, the sub-run that it waits for
+BEGAN = "began"  # number, the fields of Begun; those of an item only the first time
 STEP = "step"  # number, pid, StepEnd
 FINISHED = "finished"  # number, serial, state, at, exit code, detail, cause
 REFUSED = "refused"  # number
@@ -32,8 +32,18 @@ FENCED = "fenced"  # job, scheduled for, origin, fence: the run was unknown here
 
 
 _NONE: Final[dict[int, int]] = {}
-_NONE_BEGUN: Final[dict[str, tuple[int, str]]] = {}
+_NONE_BEGUN: Final[dict[str, Begun]] = {}
 """Shared by all ended attempts: there are tens of thousands of them."""
+
+
+class Begun(NamedTuple):
+    """A running step."""
+
+    at: int
+    sub_run: str = ""
+    """The run that it waits for."""
+    item_of: str = ""
+    item: str = ""
 
 
 class StepEnd(NamedTuple):
@@ -57,6 +67,8 @@ class StepEnd(NamedTuple):
     digest: str = ""
     has_log: bool = False
     sub_run: str = ""
+    item_of: str = ""
+    item: str = ""
 
 
 class AttemptEnd(NamedTuple):
@@ -96,8 +108,8 @@ class AttemptState:
     steps: tuple[StepEnd, ...] = ()
     unconfirmed: Deadline | None = None
     """Until when it may run unconfirmed, as journalled last; None: the ledger has recorded it."""
-    begun: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Running steps: since when, and the sub-run that they wait for."""
+    begun: dict[str, Begun] = field(default_factory=dict)
+    """Running steps, by their names."""
 
     def steps_text(self) -> str | None:
         """Its steps, for the ledger; None when none are known, or they were delivered and dropped."""
@@ -106,8 +118,9 @@ class AttemptState:
         running_state = LOST if self.end is not None else RUNNING
         attempt = self.attempt_id.attempt
         records = [_record_of(step, attempt) for step in self.steps]
-        for name, (at, sub_run) in self.begun.items():
-            records.append(StepRecord(name, running_state, attempt, started_at=at, sub_run=sub_run))
+        for name, (at, sub_run, item_of, item) in self.begun.items():
+            known = StepRecord(name, running_state, attempt, started_at=at, sub_run=sub_run)
+            records.append(known._replace(item_of=item_of, item=item))
         return steps_text(records)
 
 
@@ -130,6 +143,8 @@ def _record_of(step: StepEnd, attempt: int) -> StepRecord:
         step.user_us,
         step.system_us,
         step.max_rss_bytes,
+        step.item_of,
+        step.item,
     )
 
 
@@ -192,7 +207,8 @@ class AttemptStates:
                 state.steps += (end,)
                 state.begun.pop(end.name, None)
             elif verb == BEGAN:
-                state.begun[line[2]] = line[3], line[4]
+                item = line[5:7] or state.begun.get(line[2], Begun(0))[2:]
+                state.begun[line[2]] = Begun(line[3], line[4], *item)
             elif verb == UNCONFIRMED:
                 state.unconfirmed = Deadline(line[2], line[3])
             elif verb == CONFIRMED:
@@ -220,8 +236,8 @@ class AttemptStates:
                 yield SPAWNED, state.number, pid, started_us
             for step in state.steps:
                 yield STEP, state.number, 0, step
-            for name, (at, sub_run) in state.begun.items():
-                yield BEGAN, state.number, name, at, sub_run
+            for name, begun in state.begun.items():
+                yield BEGAN, state.number, name, *begun
 
     def forget(self, serial: int) -> None:
         """Drop the attempts that ended up to that serial."""

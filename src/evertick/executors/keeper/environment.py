@@ -21,7 +21,7 @@ from evertick.model.instant import SECOND, to_text
 from evertick.model.params import problem_with
 from evertick.model.plain_json import parse_json
 from evertick.model.template import OPEN
-from evertick.model.work import Env, Param, Secret, Value
+from evertick.model.work import Env, Item, Param, Secret, Value
 
 ALLOWED: Final = frozenset(
     {"PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR", "EVERTICK_INVOKER", "EVERTICK_FAIL_WHEN"}
@@ -102,6 +102,13 @@ def step_variables(run_id: str, attempt: int, step: str) -> dict[str, str]:
     trace = hashlib.sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     span = hashlib.sha256(f"{run_id}/{attempt}/{step}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return {variables.STEP: step, "TRACEPARENT": f"00-{trace}-{span}-01"}
+
+
+def item_variables(item: Item | None) -> dict[str, str]:
+    if item is None:
+        return {}
+    parts = {f"{variables.ITEM}_{name.upper()}": text for name, text in item.value.fields}
+    return {variables.ITEM: item.value.shown, variables.INDEX: str(item.number), **parts}
 
 
 def marks_of_attempt(run_id: str, attempt: int, keeper: str) -> frozenset[bytes]:

@@ -185,8 +185,9 @@ class AttemptRecorder:
     def exited(self, pid: int) -> None:
         self._recorder.record(self._state, EXITED, pid)
 
-    def step_started(self, name: str) -> None:
-        self._recorder.record(self._state, BEGAN, name, _now(), "")
+    def step_started(self, name: str, item_of: str = "", item: str = "") -> None:
+        known = (item_of, item) if item_of else ()
+        self._recorder.record(self._state, BEGAN, name, _now(), "", *known)
 
     def step_ended(self, step: StepEnd, pid: int, *, is_reported: bool) -> None:
         """`is_reported` unless the end of the whole attempt follows at once and reports it too."""

@@ -85,6 +85,17 @@ class CancelScope:
             self.has_interrupted = True
 
 
+async def skipped_by_condition(step: Step, context: AttemptContext, scope: CancelScope) -> StepEnd | None:
+    """The end of a step whose preconditions do not hold; None: it may run."""
+    started_at = _now()
+    for condition in step.preconditions:
+        unmet = await context.why_unmet(condition, scope.add, step)
+        if unmet is not None:
+            detail = f"condition: {unmet}"
+            return StepEnd(step.name, StepOutcome.SKIPPED, started_at, _now(), tries=0, detail=detail)
+    return None
+
+
 class StepRunner:
     """Runs one step once."""
 
@@ -98,11 +109,9 @@ class StepRunner:
     async def run(self) -> tuple[StepEnd, int]:
         """How the step ended, and the pid of its last process."""
         name, started_at = self._step.name, _now()
-        for condition in self._step.preconditions:
-            unmet = await self._context.why_unmet(condition, self._scope.add, self._step)
-            if unmet is not None:
-                detail = f"condition: {unmet}"
-                return StepEnd(name, StepOutcome.SKIPPED, started_at, _now(), tries=0, detail=detail), 0
+        skipped = await skipped_by_condition(self._step, self._context, self._scope)
+        if skipped is not None:
+            return skipped, 0
         try:
             end = await self._repeat()
         finally:
@@ -112,7 +121,7 @@ class StepRunner:
         figures = (end.exit_code, self._tries, used.user_us, used.system_us, used.max_rss_bytes)
         detail = self._context.masker().text(end.detail)
         step_end = StepEnd(name, outcome, started_at, _now(), *figures, detail, has_log=self._log.has_file)
-        return self._context.completed(step_end), end.pid
+        return self._context.completed(step_end, self._step.item), end.pid
 
     async def _repeat(self) -> TryEnd:
         """Repeat the step as its `repeat` says; without one it runs once."""

@@ -50,7 +50,7 @@ def manifest_of(attempt: Attempt, instance: str, namespace: str) -> AttemptManif
 
 
 def only_step(work: Work) -> Step:
-    if len(work.steps) == 1 and isinstance(work.steps[0].kind, Pod):
+    if len(work.steps) == 1 and isinstance(work.steps[0].kind, Pod) and work.steps[0].each is None:
         return work.steps[0]
     raise StepError(
         "a run on the cluster is one container. Use 'kubernetes' with an image, or 'steps' to run on this node."

@@ -104,6 +104,10 @@ class RunPage(Result):
 @dataclass(frozen=True, slots=True)
 class StepBase(Result):
     name: str
+    item_of: str | None
+    """The step with `each` of which it is an item; null for a step."""
+    item: str | None
+    """The value of the item, which may be cut; empty if it holds a secret."""
     attempt: int
     tries: int
     started_at: datetime | None

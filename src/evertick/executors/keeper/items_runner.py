@@ -1,0 +1,144 @@
+"""Runs a step with `each`: its items, so many at once as it says, and what they add up to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from evertick.executors.keeper.attempt_context import AttemptContext
+from evertick.executors.keeper.attempt_state import StepEnd
+from evertick.executors.keeper.spawn import NoCapacity
+from evertick.executors.keeper.step_runner import CancelScope, StepRunner, skipped_by_condition
+from evertick.kinds import StepError
+from evertick.model.lifecycle import FAILED
+from evertick.model.work import Step
+from evertick.planning.workflow import StepOutcome
+
+NO_ITEMS = "it had no items"
+
+
+class ItemsRunner:
+    """Each item is a step of its own: with its tries, its log, its state and its end in the journal."""
+
+    def __init__(self, step: Step, context: AttemptContext, scope: CancelScope) -> None:
+        self._step = step
+        self._context = context
+        self._scope = scope
+        self._ends: dict[str, StepEnd] = {}
+        self._has_failed = False
+
+    async def run(self) -> tuple[StepEnd, int]:
+        """How the step ended; it has no process of its own."""
+        started_at = _now()
+        skipped = await skipped_by_condition(self._step, self._context, self._scope)
+        if skipped is not None:
+            return skipped, 0
+        try:
+            items = self._context.items_of(self._step)
+        except StepError as error:
+            self._scope.mark_started()
+            detail = self._context.masker().text(str(error))
+            return self._completed(StepEnd(self._step.name, StepOutcome.FAILED, started_at, _now(), detail=detail)), 0
+        if not items:
+            self._scope.mark_started()
+        await self._run_all(items)
+        return self._result(items, started_at), 0
+
+    async def _run_all(self, items: Sequence[Step]) -> None:
+        assert self._step.each is not None
+        each, scope = self._step.each, self._scope
+        waiting = deque(item for item in items if not self._is_reused(item))
+        running: set[asyncio.Task[None]] = set()
+        while True:
+            is_over = scope.halted is not None or (self._has_failed and not each.continues_on_failure)
+            while waiting and not is_over and len(running) < each.max_parallel:
+                running.add(scope.runtime.loop.create_task(self._run_item(waiting.popleft())))
+            if not running:
+                break
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                error = task.exception()
+                if error is not None:
+                    scope.halt(FAILED, str(error))
+                    await asyncio.gather(*running, return_exceptions=True)
+                    raise error
+        if waiting and scope.halted is not None:
+            scope.has_interrupted = True
+        why = "the run was stopped before it started" if scope.halted is not None else "an item before it failed"
+        for item in waiting:
+            now = _now()
+            self._end(item, StepEnd(item.name, StepOutcome.SKIPPED, now, now, tries=0, detail=why), 0)
+
+    def _is_reused(self, item: Step) -> bool:
+        end = self._context.reused_item(item)
+        if end is None:
+            return False
+        self._scope.mark_started()
+        self._record(end, 0)
+        return True
+
+    async def _run_item(self, item: Step) -> None:
+        assert item.item is not None
+        self._scope.recorder.step_started(item.name, item.item.step, self._context.shown(item.item))
+        try:
+            end, pid = await StepRunner(item, self._context, self._scope).run()
+        except NoCapacity as error:
+            # Another item that starts at the same time may have started.
+            await asyncio.sleep(0)
+            if not self._scope.has_started:
+                raise
+            now = _now()
+            self._end(item, StepEnd(item.name, StepOutcome.FAILED, now, now, detail=str(error)), 0)
+        else:
+            self._record(end, pid)
+
+    def _end(self, item: Step, end: StepEnd, pid: int) -> None:
+        """An item that no step runner has completed."""
+        self._record(self._context.completed(end, item.item), pid)
+
+    def _record(self, end: StepEnd, pid: int) -> None:
+        self._ends[end.name] = end
+        self._has_failed |= end.outcome == StepOutcome.FAILED
+        self._scope.recorder.step_ended(end, pid, is_reported=True)
+
+    def _result(self, items: Sequence[Step], started_at: int) -> StepEnd:
+        ends = [self._ends[item.name] for item in items]
+        failed = [end for end in ends if end.outcome == StepOutcome.FAILED]
+        codes = {end.exit_code for end in failed} or {0 if ends else None}
+        end = StepEnd(
+            self._step.name,
+            StepOutcome.SUCCEEDED,
+            started_at,
+            _now(),
+            # Only a code that all failed items have can say something of the step, as `continueOn.exitCodes` asks.
+            exit_code=codes.pop() if len(codes) == 1 else None,
+            user_us=sum(one.user_us for one in ends),
+            system_us=sum(one.system_us for one in ends),
+            max_rss_bytes=max((one.max_rss_bytes for one in ends), default=0),
+            detail="" if items else NO_ITEMS,
+        )
+        too_long = self._context.collect_outputs(self._step, items)
+        succeeded = sum(one.outcome == StepOutcome.SUCCEEDED for one in ends)
+        if succeeded < len(ends):
+            end = end._replace(outcome=StepOutcome.FAILED, detail=_summary(ends, failed))
+        elif too_long is not None:
+            end = end._replace(outcome=StepOutcome.FAILED, detail=too_long)
+        return self._completed(end)
+
+    def _completed(self, end: StepEnd) -> StepEnd:
+        return self._context.completed(end)
+
+
+def _summary(ends: Sequence[StepEnd], failed: Sequence[StepEnd]) -> str:
+    """`2 of 60 items failed, 3 did not start; the first: convert[4]: exit code 1`."""
+    skipped = sum(end.outcome == StepOutcome.SKIPPED for end in ends)
+    counts = [f"{len(failed)} of {len(ends)} items failed"] if failed else []
+    counts += [f"{skipped} {'did' if counts else f'of {len(ends)} items did'} not start"] if skipped else []
+    first = f"; the first: {failed[0].name}: {failed[0].detail}" if failed else ""
+    return f"{', '.join(counts)}{first}"
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
