@@ -17,7 +17,7 @@ PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes test-systemd lint check format bench soak soak-nodes growth fuzz docs pictures lock clean
+.PHONY: help run web test test-kubernetes test-systemd lint check format bench soak soak-nodes growth faults fuzz docs pictures lock release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,10 @@ soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a seco
 	$(BIN)/python -m tests.processes.storm_nodes
 	$(BIN)/python -m tests.processes.storm_nodes --store mariadb
 
+faults: $(DEV) ## the fault table on real processes, round after round, into docs/results; FAULTS='disk kill' chooses
+	@$(BIN)/python -m tests.provision
+	$(BIN)/python -m tests.faults $(FAULTS)
+
 fuzz: $(DEV) ## 100,000 hostile inputs to each parser, each protocol and the API; FUZZ_INPUTS, FUZZ_SEED
 	$(BIN)/python -m tests.fuzz $(or $(FUZZ_INPUTS),100000) $(or $(FUZZ_SEED),1)
 
@@ -90,6 +94,9 @@ lock: ## resolve the dependencies anew into requirements/*.lock (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --constraint requirements/dev.lock --group build pyproject.toml -o requirements/run.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --constraint requirements/dev.lock --extra postgres --extra mysql --extra kubernetes --group build pyproject.toml -o requirements/container.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group web -o requirements/web.lock
+
+release: $(DEV) ## build sdist and wheel, try both in a clean environment, print what to upload
+	$(BIN)/python -m tests.release
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist web/node_modules $(dir $(PAGE))

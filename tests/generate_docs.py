@@ -25,6 +25,7 @@ from evertick.model.run_variables import RUN_VARIABLES
 from evertick.model.template import DIRECTIVES, NAMES
 from tests.cli.pages import commands_page, exit_codes_page
 from tests.definitions.fields_page import fields_page
+from tests.faults.page import reliability_page
 from tests.generate_types import types_text
 from tests.lifecycle_picture import lifecycle_picture
 from tests.settings.settings_page import settings_page
@@ -175,6 +176,7 @@ In [fields that are not shell text](../where-commands-run.md#dates) the same val
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/images/lifecycle.svg": lifecycle_picture,
     "docs/reference/lifecycle.md": lifecycle,
+    "docs/reliability.md": reliability_page,
     "docs/reference/catchup-table.md": catchup_page,
     "docs/reference/commands.md": commands_page,
     "docs/reference/dst-table.md": dst_page,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from evertick import __version__
 
 FOLDER = Path(__file__).parent.parent / "docs" / "results"
 
@@ -20,14 +19,15 @@ class Results(NamedTuple):
 
     command: str
     measured_on: str
-    version: str
+    commit: str
+    """Of the code that was measured."""
     machine: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]]
 
 
 def write_results(name: str, command: str, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Replace the results of that name by these."""
-    results = Results(command, datetime.now(UTC).date().isoformat(), __version__, _machine(), rows)
+    results = Results(command, datetime.now(UTC).date().isoformat(), _commit(), _machine(), rows)
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / f"{name}.json"
     path.write_text(json.dumps(results._asdict(), indent=1, ensure_ascii=False) + "\n")
@@ -44,10 +44,18 @@ def sentence(results: Results) -> str:
     """Where the figures come from, for the page that shows them."""
     machine = results.machine
     return (
-        f"Measured on {results.measured_on} with `{results.command}`, version {results.version}, "
+        f"Measured on {results.measured_on} with `{results.command}`, commit {results.commit}, "
         f"on {machine['cores']} cores ({machine['cpu']}), {machine['memory_gib']} GiB, {machine['system']}, "
         f"Python {machine['python']}."
     )
+
+
+def _commit() -> str:
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=FOLDER.parent, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    return git("rev-parse", "--short", "HEAD") + (" with changes" if git("status", "--porcelain") else "")
 
 
 def _machine() -> dict[str, Any]:

@@ -46,12 +46,13 @@ def url(request, folder, kind):
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_call_of_the_store_changes_no_history(url, folder, kind):
+def test_a_kill_at_any_call_of_the_store_changes_no_history(url, folder, record_property, kind):
     count, offset = TRIED[kind], list(TRIED).index(kind)
     command = [sys.executable, "-m", "tests.crash.runner", url, str(folder), str(count), str(offset)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout)
+    record_property("faults", found["cases"])
     assert found["mismatches"] == []
     assert found["is_sound"]
     calls = len(found["calls"])

@@ -250,7 +250,10 @@ def test_a_torn_line_and_nonsense_in_the_journal_are_passed_over(place):
 
 
 @pytest.mark.slow
-def test_nothing_is_run_twice_and_nothing_is_forgotten_when_keepers_are_killed_again_and_again(place, tmp_path):
+def test_nothing_is_run_twice_and_nothing_is_forgotten_when_keepers_are_killed_again_and_again(
+    place, tmp_path, record_property
+):
+    record_property("faults", 60 // 12)
     executor = place.open()
     for number in range(60):
         job = job_of(sh(f"echo x >> {tmp_path}/{number}; sleep 0.01"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict
@@ -15,14 +16,16 @@ from tests.processes.node import Config
 from tests.share import share, turn
 
 ROOT = Path(__file__).parent.parent.parent
-KILLS = share(25, 100)
+KILLS = int(os.environ.get("EVERTICK_KILLS", "0")) or share(25, 100)
+"""`make faults` says how many."""
 EACH = 10
 """At least this many occurrences for each kill: else the load was none. A busy machine launches fewer in time."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_many_kills_lose_nothing_and_start_nothing_twice(request, tmp_path, kind):
+def test_many_kills_lose_nothing_and_start_nothing_twice(request, tmp_path, record_property, kind):
+    record_property("faults", KILLS)
     url = f"sqlite:///{tmp_path}/evertick.db" if kind == "sqlite" else request.getfixturevalue("fresh_postgres")()
     attempts = tmp_path / "attempts"
     config = Config(url, str(attempts), seconds=50, quarters=5, takes_us=300_000, lease_us=500_000, tells_calls=True)

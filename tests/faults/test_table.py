@@ -1,0 +1,39 @@
+"""Whether the table of faults names tests that are there, and the page shows what was run and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.faults import page
+from tests.faults.table import FAULTS
+from tests.results import Results
+
+ROOT = Path(__file__).parent.parent.parent
+MACHINE = {"cpu": "x", "cores": 2, "memory_gib": 1.0, "system": "Linux 6", "python": "3.11"}
+
+
+@pytest.mark.parametrize("test", sorted({test for fault in FAULTS for test in fault.tests}))
+def test_a_named_test_is_there(test):
+    file, *names = test.split("::")
+    source = (ROOT / file).read_text()
+    for name in names:
+        assert re.search(rf"^\s*(?:def|class) {name}\b", source, re.M), test
+
+
+def test_every_fault_has_a_name_of_its_own():
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) > 30
+
+
+def test_only_what_was_run_has_a_result(monkeypatch):
+    first, second = FAULTS[0], FAULTS[1]
+    rows = [{"name": first.name, "times": 1234, "failed": []}, {"name": second.name, "times": 5, "failed": ["test_x"]}]
+    results = {"faults": Results("make faults", "2026-11-18", "abc1234", MACHINE, rows), "fuzz": None}
+    monkeypatch.setattr(page, "read_results", results.get)
+    shown = page.reliability_page()
+    assert f"| {first.name} | {first.done} | 1,234 | {first.kept} |" in shown
+    assert f"| {second.name} | {second.done} | 5 | **failed**: test_x |" in shown
+    assert shown.count("| not run |") == len(FAULTS) - 2
+    assert "Measured on 2026-11-18 with `make faults`, commit abc1234, on 2 cores" in shown
