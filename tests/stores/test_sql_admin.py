@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from evertick import __version__
 from evertick.cli.commands.db import db
 from evertick.cli.exits import exit_code
 from evertick.errors import EvertickError
@@ -41,7 +42,7 @@ def fill(url: str) -> None:
 
 
 def test_migrate_makes_a_ledger_and_then_has_nothing_to_do(url):
-    made = f"schema version {NEWEST}, written by Evertick 0.1.0.\n"
+    made = f"schema version {NEWEST}, written by Evertick {__version__}.\n"
     assert run("migrate", "--store", url) == (0, f"{url}: migrated; {made}")
     assert run("migrate", "--store", url) == (0, f"{url}: already up to date; {made}")
 
@@ -56,7 +57,7 @@ def test_check_says_what_there_is(url, tmp_path):
         "ok     the file passed its full integrity check",
         f"warn   other users can read the file (mode 644). Next: chmod 600 {tmp_path}/evertick.db",
         "warn   no backup exists. Next: evertick db backup --store URL, or let the scheduler run for a day",
-        f"ok     schema version {NEWEST}, written by Evertick 0.1.0",
+        f"ok     schema version {NEWEST}, written by Evertick {__version__}",
         "ok     entries: 2 (1 open), jobs: 1, unanswered requests: 1",
     ]
 
