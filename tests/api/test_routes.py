@@ -421,7 +421,7 @@ def test_readiness_is_the_schedulers(client, control, app_state):
     assert {"evertick_stuck_runs 2.0", "evertick_runs_repaired_total 5.0"} <= set(told)
     control.told = {**control.told, "stuck": {}, "integrity": {"state": "damaged", "finding": "row 3"}}
     app_state.operations.live._ask._known = None
-    assert client.get("/readyz").json()["reasons"] == ["the ledger is damaged: evertick db check"]
+    assert client.get("/readyz").json()["reasons"] == ["the ledger is damaged; run evertick db check"]
     assert "evertick_ledger_damaged 1.0" in client.get("/metrics").text.splitlines()
     keepers = [{"is_silent": True, "silent_seconds": 7.0, "replaced": 2}, {"is_silent": False, "replaced": 1}]
     control.told = {**control.told, "integrity": {}, "executors": {"local@a": {"keepers": keepers}, "local@b": {}}}

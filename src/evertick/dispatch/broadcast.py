@@ -14,14 +14,14 @@ from typing import Final, Generic, TypeVar
 log = logging.getLogger("evertick.broadcast")
 
 AT_ONCE: Final = 500
-"""Items that a reader takes in one go."""
+"""Items that a reader takes at once."""
 
 Item = TypeVar("Item")
 
 
 class Broadcast(Generic[Item]):
     def __init__(self, size: int, replace_lost: Callable[[int, int, Item], Item] | None = None) -> None:
-        """`replace_lost` makes the item that a reader gets in place of lost ones.
+        """`replace_lost` makes the item that a reader gets instead of lost ones.
 
         It is called with the number of the newest lost item, how many are lost, and the item that follows.
         """
@@ -32,11 +32,11 @@ class Broadcast(Generic[Item]):
         self.last = 0
         """The number of the newest item."""
         self.dropped = 0
-        """Items that readers have lost, all together."""
+        """Items that all readers together have lost."""
 
     @property
     def oldest(self) -> int:
-        """The number of the oldest item that can still be read; one beyond the last where there is none."""
+        """The number of the oldest item that can still be read; if there is none, one after the last."""
         return max(1, self.last - len(self._ring) + 1)
 
     @property
@@ -51,7 +51,7 @@ class Broadcast(Generic[Item]):
     def publish(self, make: Callable[[int], Iterable[Item]], overwritten: int = 0) -> None:
         """Add the items that `make` returns for the number of the first of them; from any thread.
 
-        `overwritten` items come before them that are not made, because as many as the ring holds follow.
+        `overwritten` items before them are not made, because as many as the ring holds follow.
         """
         with self._lock:
             first = self.last + overwritten + 1
@@ -64,7 +64,7 @@ class Broadcast(Generic[Item]):
         self.wake_all(only_waiting=True)
 
     def since(self, after: int, limit: int = AT_ONCE) -> tuple[list[Item], int]:
-        """The items behind a number, oldest first, and how many before them are lost."""
+        """The items after a number, oldest first, and how many before them are lost."""
         with self._lock:
             first = max(after + 1, self.oldest)
             numbers = range(first, min(first + limit, self.last + 1))
@@ -74,9 +74,10 @@ class Broadcast(Generic[Item]):
     def open_cursor(
         self, wake: Callable[[], None], after: int | None = None, behind_max: int | None = None
     ) -> Cursor[Item]:
-        """Read behind a number, or from now on. `wake` is called from any thread and must not wait.
+        """Read after a number, or from now on.
 
-        A reader that is further behind than `behind_max` loses the items in between.
+        `wake` is called from any thread and must not wait. A reader that is further behind than `behind_max` loses the
+        items in between.
         """
         with self._lock:
             cursor = Cursor(self, wake, self.last if after is None else after, behind_max)
@@ -99,7 +100,7 @@ class Broadcast(Generic[Item]):
 
 
 class Cursor(Generic[Item]):
-    """How far one reader has come. It belongs to one thread or task."""
+    """The position of one reader. It belongs to one thread or task."""
 
     __slots__ = ("_behind_max", "_broadcast", "after", "dropped", "is_waiting", "wake")
 
@@ -135,7 +136,7 @@ class Cursor(Generic[Item]):
 
 
 class ReaderThread(Generic[Item]):
-    """Calls a function for each item, in a thread that is started with the first one. What it raises is logged."""
+    """Calls a function for each item, in a thread that starts with the first one. Exceptions are logged."""
 
     def __init__(
         self,
@@ -160,13 +161,13 @@ class ReaderThread(Generic[Item]):
             self._wake()
 
     def end(self) -> None:
-        """Let the thread end when it has called the function for all that was published; it starts again for more."""
+        """Let the thread end after the function was called for everything published; it starts again for more."""
         with self._lock:
             self._is_ending = True
             self._news.set()
 
     def close(self) -> None:
-        """Call the function no more; also from inside it."""
+        """Stop calling the function; also from inside it."""
         self._broadcast.close_cursor(self._cursor)
         with self._lock:
             self._is_closed = self._is_ending = True

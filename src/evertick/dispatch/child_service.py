@@ -36,8 +36,8 @@ class Patience:
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
-    """Run a module in a Python of its own that ends when this process does, however it ends."""
-    # -P: without it Python looks for modules in the working folder first, which is where people keep their own files.
+    """Run a module in a separate Python process that ends when this process does, however it ends."""
+    # -P: without it Python searches the working folder for modules first, where people keep their own files.
     return [sys.executable, "-P", "-m", "evertick.dispatch.parent_watchdog", module, *arguments]
 
 
@@ -106,7 +106,7 @@ class ChildService:
             with self._lock:
                 if self._stopping.is_set():
                     return "stopped"
-                # A session of its own: Ctrl-C at the terminal is for the scheduler, which ends its companions.
+                # A separate session: Ctrl-C at the terminal is for the scheduler, which ends its child processes.
                 process = self._process = subprocess.Popen(
                     self._command,
                     stdin=subprocess.PIPE,

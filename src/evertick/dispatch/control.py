@@ -39,7 +39,7 @@ BEAT_SECONDS: Final = 15.0
 
 @contextlib.contextmanager
 def address_of(path: Path) -> Iterator[str]:
-    """The address of a socket in a folder: by way of a descriptor where the path is longer than an address may be."""
+    """The address of a socket in a folder; through a descriptor if the path is too long for an address."""
     if len(os.fsencode(path)) <= ADDRESS_MAX:
         yield str(path)
         return
@@ -61,7 +61,7 @@ class Control:
         clients_max: int = CLIENTS_MAX,
         look: Callable[[], None] = lambda: None,
     ) -> None:
-        """`look` looks for requests in the ledger; it is called from the socket's thread, and must not wait."""
+        """`look` checks the ledger for requests; it is called from the socket's thread, and must not wait."""
         self.path = path
         self._status = status
         self._look = look
@@ -105,7 +105,7 @@ class Control:
         if self._thread.is_alive():
             self._thread.join(timeout)
         with contextlib.suppress(OSError):
-            # Another scheduler may have taken the place over.
+            # Another scheduler may have taken the path since.
             found = os.stat(self.path)
             if (found.st_dev, found.st_ino) == self._identity:
                 os.unlink(self.path)
@@ -121,7 +121,7 @@ class Control:
             except (ConnectionRefusedError, FileNotFoundError):
                 return False
             except OSError as error:
-                # Something that is no socket, or one that does not take us: only the first may be replaced.
+                # Something that is not a socket, or a socket that refuses us: only the first may be replaced.
                 return isinstance(error, TimeoutError | BlockingIOError)
             return True
 
@@ -198,7 +198,7 @@ class Control:
                 await _send(writer, {"error": f"a line has more than {LINE_MAX:,} bytes"})
                 return
             if not line.endswith(b"\n"):
-                return  # it ended, or was cut off in the middle of a question
+                return  # it ended, or was cut off in the middle of a request
             asked = _question(line)
             match asked.get("ask"):
                 case "status":
@@ -226,7 +226,7 @@ class Control:
         after = asked.get("after")
         is_same = asked.get("feed") in (None, feed.name)
         if type(after) is not int or not 0 <= after <= feed.last or not is_same:
-            # From another start of the scheduler, or without a number: the oldest there is, or from now on.
+            # From another start of the scheduler, or without a number: the oldest item, or from now on.
             after = 0 if after is not None and not is_same else None
         cursor = feed.open_cursor(wake, after)
         # A client that has closed its sending side may still read; only writing shows whether it does.
@@ -253,7 +253,7 @@ class Control:
 
 
 async def _discard(reader: asyncio.StreamReader) -> None:
-    """Discard what a listener sends, so that it cannot pile up."""
+    """Discard what a listener sends, so that it cannot accumulate."""
     while await reader.read(LINE_MAX):
         pass
 

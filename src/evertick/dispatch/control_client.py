@@ -24,7 +24,7 @@ ALIVE: Final = "--alive"
 class ControlClient:
     """One connection for each request; it has no state, and any thread or task may use it.
 
-    `status` is None, and the streams end, where no scheduler answers: that is a state of the world, not an error.
+    If no scheduler answers, `status` is None and the streams end: that is a normal state, not an error.
     """
 
     def __init__(self, state_folder: Path | str, timeout: float = TIMEOUT_SECONDS) -> None:

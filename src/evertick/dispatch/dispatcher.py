@@ -46,8 +46,10 @@ log = logging.getLogger("evertick")
 ENDING_SECONDS = 20.0
 """How long a stop waits for runs that it has ended: they have their own grace before they are killed."""
 LEDGER_SECONDS = 30.0
-"""How long a stop waits, beyond its patience, for a ledger that does not answer. What the ledger has not confirmed was
-not started, so the next start decides it again."""
+"""How long a stop waits, beyond its patience, for a ledger that does not answer.
+
+What the ledger has not confirmed was not started, so the next start decides it again.
+"""
 SLEEP_MAX_SECONDS = 5.0
 """No single sleep is longer: a suspended machine must notice soon after it wakes."""
 
@@ -82,7 +84,7 @@ class Dispatcher:
         self._failure: Exception | None = None
         """Why this node must stop at once."""
         self._ends_runs = False
-        """Whether runs that have not ended by then are ended, and waited for a while longer."""
+        """Whether runs that have not ended by then are stopped, and waited for a little longer."""
         self.turns = Histogram()
         """How long each iteration took, including its effects."""
         self.turned_at_us = clock.monotonic_us()
@@ -104,7 +106,7 @@ class Dispatcher:
                 )
             began_us = self._clock.monotonic_us()
             self.turns_at_us = 0
-            # First: what follows is judged by a clock that is known to have been set, or not.
+            # First: later messages are judged knowing whether the clock was set.
             messages = [TimePassed(self._clock.boottime_us()), *self._inbox.drain()]
             decision = decide(self._state, messages, self._clock.now())
             for effect in decision.effects:
@@ -126,7 +128,7 @@ class Dispatcher:
         self._inbox.report(Shutdown())
 
     def abort(self, failure: Exception) -> None:
-        """Decide nothing more, not even for an orderly stop; `run` raises this error. From any thread."""
+        """Decide nothing more, not even for a normal stop; `run` raises this error. From any thread."""
         self._failure = failure
         self._inbox.wake()
 
@@ -147,10 +149,10 @@ class Dispatcher:
             self._leave_at_us = self._clock.monotonic_us() + int(ENDING_SECONDS * SECOND)
             self._ends_runs = False
             self._inbox.report(Shutdown(ends_runs=True))
-        # What the ledger refuses, and how runs end whose jobs went to other nodes, is forwarded to their owners.
+        # What the ledger refuses, and the ends of runs whose jobs moved to other nodes, are forwarded to their owners.
         if self._state.records or self._state.orphans:
             return True
-        # Between two attempts there is nothing to wait for: the next scheduler makes the next one.
+        # Between two attempts there is nothing to wait for: the next scheduler starts the next attempt.
         return any(
             run.state is not RETRYING
             for job in self._state.jobs.values()
@@ -200,9 +202,9 @@ class Dispatcher:
             case Recall(job_id):
                 self._writer.write(Ask(lambda store: [recall(store, job_id)]))
             case Notify():
-                pass  # said by the announcer, which looks on
+                pass  # the announcer reports it
             case Release(buckets):
-                # Behind everything that is being written: the next owner must read it all.
+                # After everything that is being written: the next owner must read all of it.
                 self._writer.write(Ask(lambda _: self._release(buckets)))
             case Resync():
                 self._resync()
@@ -220,7 +222,7 @@ class Dispatcher:
         try:
             executor.launch(launch)
         except Exception as error:
-            # An executor that raises has not taken the attempt; the run waits and is offered again.
+            # An executor that raises has not accepted the attempt; the run waits and is offered again.
             log.exception("executor.raised executor=%s", name)
             self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"{type(error).__name__}: {error}"))
 

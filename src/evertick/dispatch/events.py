@@ -27,7 +27,7 @@ KINDS: Final[Mapping[str, str]] = {
 }
 
 STEPS_MAX: Final = 8 * 1024
-"""Characters; of a run with more of them, how its steps stand is read from the ledger."""
+"""Characters; for a run with more, the state of its steps is read from the ledger."""
 _NOTHING: Final = Snapshot()
 _TIME: Final = frozenset({"clock.jumped", "loop.stalled"})
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=str).encode
@@ -63,7 +63,7 @@ class Event:
 
 def kind_of(fact: Fact) -> str | None:
     """None for what is not an event: an occurrence planned ahead, a log line that is not an alarm."""
-    if type(fact) is Change:  # most of all, and asked the fast way
+    if type(fact) is Change:  # most facts are this, so it is checked the fast way
         return RUN
     match fact:
         case Entry():
@@ -79,7 +79,7 @@ def kind_of(fact: Fact) -> str | None:
 
 
 def kept(fact: Fact) -> Fact:
-    """As much of a fact as an event says: the ring must not keep a ledger, or what a thousand steps have printed."""
+    """The part of a fact that an event contains: the ring must not hold a ledger, or the output of a thousand steps."""
     if type(fact) is Change:
         return fact._replace(steps=None) if fact.steps and len(fact.steps) > STEPS_MAX else fact
     return BucketsGained(fact.epochs, _NOTHING) if isinstance(fact, BucketsGained) else fact
@@ -152,7 +152,7 @@ def _known(**values: object) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """What a log line holds, as JSON may hold it."""
+    """The values of a log line, as JSON allows them."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Sequence | frozenset | set) and not isinstance(value, str | bytes):

@@ -53,7 +53,7 @@ class Facts:
         """Not known to be written yet, by the number of the write."""
 
     def __call__(self, seen: Message | Effect) -> None:
-        # In a storm nearly everything that is seen is a launch or a report, which the ledger has not answered yet.
+        # In a storm, nearly everything here is a launch or a report that the ledger has not answered yet.
         if type(seen) not in _TELLING:
             return
         match seen:
@@ -83,7 +83,7 @@ class Facts:
             try:
                 listener(facts)
             except Exception:
-                # One that raises is its own trouble, not the next one's and not the loop's.
+                # The exception of one listener must not affect the next one or the loop.
                 log.exception("listener.raised")
 
 

@@ -19,7 +19,7 @@ class Feed(Broadcast[Event]):
     """`name` differs at each start, because the numbers start again."""
 
     def __init__(self, name: str, now: Callable[[], Instant], size: int = SIZE) -> None:
-        # With the number of the newest that is lost: a client that comes back with it has lost no more.
+        # With the number of the newest lost item: a client that returns with it has lost no more.
         super().__init__(size, lambda number, lost, event: Event(number, event.at, DROPPED, lost))
         self.name = name
         self._now = now
@@ -29,7 +29,7 @@ class Feed(Broadcast[Event]):
         """Publish; it is a listener to facts."""
         now = self._now()
         news = [(kind, fact) for fact in facts if (kind := self._kind_of(fact)) is not None]
-        # A storm brings more at once than the ring holds; those that would be overwritten are only counted.
+        # A storm may bring more at once than the ring holds; items that would be overwritten are only counted.
         overwritten = max(0, len(news) - self.size)
         self.publish(lambda number: _events(news[overwritten:], now, number), overwritten)
 

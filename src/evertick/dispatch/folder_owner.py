@@ -29,7 +29,7 @@ def folder_identity(folder: Path, now: Instant) -> FolderIdentity:
     path = folder / _IDENTITY
     if not path.exists():
         fresh = folder / f"{_IDENTITY}.new"
-        # One from before there were identities remembers all that it has.
+        # A folder from before there were identities has all of its data.
         made_at = 0 if (folder / "keeper-0").exists() else now
         fresh.write_text(f"{secrets.token_hex(8)} {made_at}\n")
         fresh.rename(path)

@@ -9,9 +9,9 @@ from evertick.loop.messages import Message
 
 
 class Inbox:
-    """Unbounded: what arrives here has happened already, or is claimed from the ledger in portions.
+    """Unbounded: what arrives here has already happened, or is claimed from the ledger in portions.
 
-    It is as many messages as there are runs and batches in flight, and none is turned away.
+    There are as many messages as runs and batches in flight, and none is rejected.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Inbox:
         self.wake()
 
     def drain(self) -> list[Message]:
-        """Everything that waits."""
+        """All queued messages."""
         self._is_signalled = False
         if self._has_some is not None:
             self._has_some.clear()
@@ -66,5 +66,5 @@ class Inbox:
         self._is_signalled = True
         try:
             self._loop.call_soon_threadsafe(self._has_some.set)
-        except RuntimeError:  # the event loop has ended; so has the reason to wake it
+        except RuntimeError:  # the event loop has ended, and needs no wake-up
             self._is_signalled = False

@@ -19,7 +19,7 @@ from evertick.store import IntegrityChecks
 log = logging.getLogger("evertick.integrity")
 
 FIRST_SECONDS = 10.0
-"""After the start, when catching up and the first launches are over."""
+"""Time after the start, when catch-up and the first launches are over."""
 AGAIN_SECONDS = 24 * 3600.0
 _LOWEST_PRIORITY = 19
 
@@ -30,11 +30,11 @@ class CheckState(StrEnum):
     OK = "ok"
     DAMAGED = "damaged"
     UNKNOWN = "unknown"
-    """It could not be read to its end."""
+    """It could not be read completely."""
 
 
 class IntegrityCheck:
-    """A thread of the lowest priority, with a connection of its own: firing never waits for it."""
+    """A thread of the lowest priority, with its own connection: launches never wait for it."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class Leadership:
         self._lease_us = lease_us
         self._failed = failed
         self._runs = runs
-        """None: what this node runs ends with it."""
+        """None: the runs of this node end with it."""
         self._epochs: dict[int, int] = {}
         self._leaving: set[int] = set()
         self._has_looked_back = False
@@ -98,16 +98,16 @@ class Leadership:
             try:
                 self.renew()
             except StoreUnavailable as error:
-                # Nothing to do: without a renewal the loop stops launching when the lease is over.
+                # Nothing to do: without a renewal the loop stops launching when the lease ends.
                 log.warning("lease.not_renewed reason=%s", error)
             except Exception as error:
-                # Without this thread the node would stay, and never start anything again.
+                # Without this thread the node would keep running, and never start anything again.
                 log.exception("leadership.failed")
                 self._failed(error)
                 return
             self._wake.wait(pause)
             self._wake.clear()
-            # After the clear: a stop that comes between a wait that timed out and the clear leaves no other trace.
+            # After the clear: a stop between the timeout of the wait and the clear leaves no other trace.
             if self._stopping.is_set():
                 return
 
@@ -118,7 +118,7 @@ class Leadership:
         vouched_until = self._runs.boottime_us() + self._lease_us if self._runs is not None else 0
         held = self._store.lease(self._names([*self._epochs, *self._leaving]), self._holder, self._lease_us, asked_at)
         if self._runs is not None:
-            # Before anything is taken: nothing is launched that no lease would end.
+            # Before anything is taken: a launch must have a lease that ends it.
             self._runs.renew(self._store, self._clock.now(), vouched_until)
         holders = [lease.name.removeprefix(NODE_PREFIX) for lease in held if _is_node(lease)]
         share = share_of(self._holder, holders)
@@ -129,7 +129,7 @@ class Leadership:
             self._look_back()
         forgotten = nodes_forgotten(held)
         if self._node in forgotten:
-            # It has come back after all: what is lost here from now on is not lost by the operator's word.
+            # It has returned: losses from now on are not due to the operator's decision.
             self._store.lease([FORGOTTEN_PREFIX + self._node], forgotten[self._node], 0, self._clock.now())
         self._report(NodesSeen(frozenset(holder.partition("/")[0] for holder in holders), others, forgotten))
         self._give_up([bucket for bucket in self._epochs if bucket not in share])
@@ -190,7 +190,7 @@ class Leadership:
             names[lease.name]: lease.epoch for lease in held if lease.name in names and lease.holder == self._holder
         }
         if gained:
-            # Read after the lease: whatever the owner before had committed is there, and it can add nothing more.
+            # Read after the lease: everything that the previous owner committed is there, and it can add nothing more.
             message = read_gained(self._store, gained, gained.keys())
             self._epochs.update(gained)
             self._report(message)

@@ -26,14 +26,14 @@ WARN_SECONDS: Final = 60.0
 
 
 class Copies(Protocol):
-    """What is copied, and where to."""
+    """What is copied, and where."""
 
     def copy(self, key: RunKey) -> bool:
         """Copy the logs of a run that were not copied yet; False: some of them still grow. Raises if that fails."""
         ...
 
     def uncopied(self) -> Sequence[Callable[[], bool]]:
-        """What earlier processes of this node have left to be copied."""
+        """What earlier processes of this node have not copied yet."""
         ...
 
 
@@ -66,7 +66,7 @@ class LogCopier:
         self._thread.start()
 
     def stop(self) -> None:
-        """What is left is copied after the next start."""
+        """The rest is copied after the next start."""
         self._stopping.set()
         self._waiting.put(None)
         if self._thread.is_alive():

@@ -1,4 +1,4 @@
-"""Brings the requests of people to the loop: announced by who submits them or by the database, and polled as well."""
+"""Brings requests to the loop: announced by the submitter or the database, and polled as well."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ log = logging.getLogger("evertick.requests")
 
 POLL_SECONDS: Final = 1.0
 STAMP_SECONDS: Final = 2.0
-"""Between two looks at the stamp of a ledger that has one: who submits a request tells the scheduler by its socket."""
+"""Time between two checks of the stamp of a ledger that has one: the submitter notifies the scheduler by its socket."""
 UNSTAMPED_LOOKS: Final = 30
 """After this many checks of an unchanged stamp, the ledger is read anyway."""
 REQUESTS_MAX: Final = 200
-"""Of one poll."""
+"""Requests read in one poll."""
 
 LISTEN_SECONDS: Final = 1.0
-"""Of one wait: the thread sees only after it that it should stop."""
+"""Duration of one wait: the thread checks only afterwards whether it should stop."""
 AWAY_SECONDS: Final = 5.0
 
 
@@ -62,8 +62,8 @@ class RequestPoller:
         if self._stamps is None:
             return True
         if not self._owned_buckets():
-            return False  # nothing would be read, and the stamp would pass for seen
-        stamp = self._stamps.change_stamp()  # before the read: what is committed meanwhile has another one
+            return False  # nothing would be read, and the stamp would count as seen
+        stamp = self._stamps.change_stamp()  # before the read: a commit in between has another stamp
         self._looks += 1
         if stamp == self._stamp and self._looks < UNSTAMPED_LOOKS:
             return False
@@ -77,12 +77,12 @@ class RequestPoller:
             self._write(Ask(self._read))
 
     def _read(self, ledger: Ledger) -> Sequence[Message]:
-        self._is_polling = False  # before the read: what is submitted meanwhile is not in it
+        self._is_polling = False  # before the read: a request submitted in between is not in it
         owned = self._owned_buckets()
         seen, self._stamp = self._stamp, None
         found = ledger.claim(owned if len(owned) < BUCKETS else None, REQUESTS_MAX)
         if not found:
-            # Only now: a read that failed is repeated, and so is one that found what may have to wait.
+            # Only now: a failed read is repeated, and so is one that found requests that may have to wait.
             self._stamp = seen
         return self._translate(ledger, found)
 

@@ -13,7 +13,7 @@ from evertick.model.run import Change, Entry, RunKey
 
 
 class RunCounters:
-    """Written in the loop's thread; the counts may be read from any, and may be a moment old."""
+    """Written in the loop's thread; any thread may read the counts, which may be a moment old."""
 
     def __init__(self) -> None:
         self._states: dict[RunKey, RunState] = {}
@@ -28,7 +28,7 @@ class RunCounters:
         return {str(state): self._counts[state] for state in RunState if state in OPEN}
 
     def __call__(self, facts: Sequence[Fact]) -> None:
-        # Most of all are changes, several of a run; between them the other facts come in their order.
+        # Most facts are changes, several for each run; other facts keep their order between them.
         moved: dict[RunKey, RunState] = {}
         for fact in facts:
             if type(fact) is Change:

@@ -1,7 +1,7 @@
 """The lease on the runs of this node's machine: until when no other node may start them.
 
-The ledger has the lease; the executors end what they run before it is over, whatever has become of this process. Only a
-renewal that the ledger has answered reaches them, counted from when it was asked for.
+The ledger has the lease; the executors end their runs before it is over, whatever happens to this process. They learn
+only of a renewal that the ledger has answered, counted from when it was requested.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RENEWALS_PER_LEASE = 6
 
 
 class HoldsRuns(Protocol):
-    """What a lease needs of an executor; see `LeasedExecutor`."""
+    """What a lease needs from an executor; see `LeasedExecutor`."""
 
     def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None: ...
     def confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None: ...
@@ -52,7 +52,7 @@ class RunsLease:
         self._vouched_until = 0
 
     def renew(self, store: Ledger, now: Instant, vouched_until: int) -> None:
-        """Hold on to it, when it is time to, and let the executors know; `vouched_until` is of the buckets."""
+        """Renew it when it is time, and inform the executors; `vouched_until` belongs to the buckets."""
         asked_at = self.boottime_us()
         if self._asked_at is None:
             store.lease([self._stopped], self._holder, 0, now)
@@ -63,7 +63,7 @@ class RunsLease:
         self._tell(self._asked_at, self._lease_us)
 
     def confirm(self, rows: Iterable[LedgerRow]) -> None:
-        """The ledger has these as launched here, by a process before this one: it may not have said so."""
+        """The ledger has these as launched here by an earlier process, which may not have recorded everything."""
         runs = [(row.key, row.attempt) for row in rows if row.state in (LAUNCHING, RUNNING)]
         for executor in self._executors:
             executor.confirm(runs)

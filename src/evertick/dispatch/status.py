@@ -28,7 +28,7 @@ PERCENTS: Final = (50, 90, 99, 99.9)
 
 
 def histogram_data(histogram: Histogram) -> dict[str, object]:
-    """Seconds, as those who measure want them: counts up to each bound, their number and their sum."""
+    """Seconds, in the form of a histogram: counts up to each bound, their number and their sum."""
     return {
         "count": histogram.count,
         "sum": histogram.total_us / SECOND,
@@ -41,7 +41,7 @@ def histogram_data(histogram: Histogram) -> dict[str, object]:
 
 
 class Status:
-    """Asked by the socket. Everything it reads is a number, or copied in one go."""
+    """Read by the socket. Everything it reads is a number, or copied at once."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Status:
         self.dispatcher: Dispatcher | None = None
         self.writer: Writer | None = None
         self.extra: dict[str, Callable[[], object]] = {}
-        """What others add, by name: the companion, the socket itself."""
+        """What other parts add, by name: the API process, the socket itself."""
 
     @property
     def lag_us(self) -> int:
@@ -136,7 +136,7 @@ class Status:
         }
 
     def _members(self) -> dict[str, object]:
-        """By the name that runs carry: `local@node`, or the executor's with its member's."""
+        """By the name that runs have: `local@node`, or the executor's with its member's."""
         found: dict[str, Any] = {}
         for name, executor in self._executors.items():
             for member in executor.members():

@@ -1,4 +1,4 @@
-"""Notifies the service manager: the scheduler is ready, it stops, its loop still turns.
+"""Notifies the service manager: the scheduler is ready, it stops, its loop still runs.
 
 The protocol is that of sd_notify: a datagram of lines to the socket that NOTIFY_SOCKET names.
 """
@@ -18,7 +18,7 @@ KICKS_PER_TIMEOUT: Final = 3
 
 
 class ServiceManager:
-    """Does nothing where there is none. The watchdog is kicked only while the loop turns."""
+    """Does nothing without a service manager. The watchdog is pinged only while the loop runs."""
 
     def __init__(self, seconds_since_turn: Callable[[], float], environ: Mapping[str, str] = os.environ) -> None:
         self._seconds_since_turn = seconds_since_turn
@@ -28,7 +28,7 @@ class ServiceManager:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._kick, name="evertick-watchdog", daemon=True)
         self.withheld = 0
-        """Kicks that were due and not given, because the loop did not turn."""
+        """Pings that were due and not sent, because the loop did not run."""
 
     def start(self) -> None:
         if self._address:
@@ -61,7 +61,7 @@ class ServiceManager:
     def _kick(self) -> None:
         assert self._timeout is not None
         while True:
-            # A loop that has not turned for half of the time will not be given the other half.
+            # A loop that has not run for half of the time does not get the other half.
             if self._is_leaving or self._seconds_since_turn() < self._timeout / 2:
                 self.tell("WATCHDOG=1")
             else:
@@ -77,7 +77,7 @@ def _address(written: str) -> str:
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float | None:
-    """None where no watchdog is wanted, or one of another process."""
+    """None if no watchdog is wanted, or it is for another process."""
     wanted, whose = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
     if not wanted.isdigit() or int(wanted) == 0 or (whose and whose != str(os.getpid())):
         return None

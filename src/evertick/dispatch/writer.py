@@ -46,8 +46,8 @@ The next scheduler asks the executors about runs whose launch was not written, s
 class Writer:
     """A thread that owns a store handle and writes what the loop decided, in the order it was decided.
 
-    It never drops anything: while the store is away it waits and tries again, and the loop, seeing no answers, stops
-    planning. Changes to the same run that wait together are folded into one.
+    It never drops anything: while the store is unavailable it waits and retries, and the loop, without answers, stops
+    planning. Queued changes to the same run are merged into one.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Writer:
             log.exception("writer.failed")
 
     def _record_with_following(self, first: Record) -> Write | None:
-        """Write the changes that wait behind one another, up to the next commit, in one call."""
+        """Write consecutive queued changes, up to the next commit, in one call."""
         changes: list[Change] = list(first.changes)
         numbers = [first.number]
         has_following, following = False, None
@@ -181,9 +181,9 @@ def answered(number: int, committed: Committed) -> BatchCommitted:
 
 
 def commit_around(store: Ledger, commit: Commit) -> Committed:
-    """Commit a batch; a gap with lines inside it is entered around them, in the same transaction as the rest.
+    """Commit a batch; a gap with entries inside it is written around them, in the same transaction as the rest.
 
-    It may take several tries when others write there at the same time; each one finds more of what they wrote.
+    It may take several tries if others write there at the same time; each try finds more of what they wrote.
     """
     batch = commit.batch
     while True:
@@ -202,7 +202,7 @@ def commit_around(store: Ledger, commit: Commit) -> Committed:
 
 
 def _stretches_inside(store: Ledger, gap: Entry) -> list[tuple[Instant, Instant]]:
-    """The first and last instant of every line of the schedule inside a gap."""
+    """The first and last instant of every entry of the schedule inside a gap."""
     assert gap.through is not None
     where = RunFilter(
         job_ids=(gap.key.job_id,),
@@ -222,9 +222,10 @@ def _stretches_inside(store: Ledger, gap: Entry) -> list[tuple[Instant, Instant]
 
 
 def fold(changes: Sequence[Change]) -> list[Change]:
-    """One change per run: the newest, with what the earlier ones knew and it does not say.
+    """One change per run: the newest, with what earlier ones had and it does not.
 
-    As if they were written one after the other: what the ledger would refuse behind another takes nothing with it.
+    The result is as if they were written one after another: a change that the ledger would refuse after another
+    contributes nothing.
     """
     folded: dict[RunKey, Change] = {}
     for change in changes:

@@ -1,4 +1,4 @@
-"""How the jobs stand: known to the ledger, to a folder of definitions, or to both."""
+"""The status of jobs that the ledger, a folder of definitions, or both know."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def zone_of(job: Job | None, specs: Sequence[ScheduleSpec]) -> str:
 
 
 def name_of(job_id: str, job: Job | None) -> str:
-    """What people call a job; its id where it has no name of its own, or only the ledger knows it."""
+    """The name of a job; its id if it has no name of its own, or only the ledger knows it."""
     return (job.name if job is not None else "") or job_id
 
 
@@ -57,8 +57,8 @@ def judge(
     has_running: bool,
     now: Instant,
 ) -> JobStatus:
-    """How a job is shown, without working out when it is due next."""
-    # For ten thousand jobs at once: no call and no generator for those of which there is nothing to say.
+    """The status of a job, without computing when it is due next."""
+    # For ten thousand jobs at once: no call and no generator for jobs without anything special.
     if has_running:
         return JobStatus.RUNNING
     held = _held(job, record)
@@ -73,24 +73,24 @@ def judge(
 
 
 def is_running(row: LedgerRow) -> bool:
-    """Whether a run is under way: one that no executor has started yet is not, however long it has been on its way."""
+    """Whether a run is active: one that no executor has started yet is not, however long it has been launching."""
     return row.state in ACTIVE and row.started_at is not None
 
 
 def is_held(job: Job | None, record: JobRecord | None) -> bool:
-    """Whether nothing is planned for a job."""
+    """Whether a job is not planned."""
     return _held(job, record) is not None
 
 
 def last_success_of(record: JobRecord | None, last: LedgerRow | None) -> Instant | None:
-    """The time for which the newest good run was; a job's own line says it as of the last failure."""
+    """The due time of the newest successful run; a job's own row has it as of the last failure."""
     if last is not None and last.state is SUCCEEDED:
         return last.key.scheduled_for
     return record.last_success_at if record is not None else None
 
 
 def _held(job: Job | None, record: JobRecord | None) -> JobStatus | None:
-    """Why nothing is planned for a job; None: something is, or would be with a scheduler."""
+    """Why a job is not planned; None: it is, or would be with a scheduler."""
     if record is not None and record.paused_at is not None:
         return JobStatus.PAUSED
     if job is not None and not job.enabled:
@@ -99,6 +99,6 @@ def _held(job: Job | None, record: JobRecord | None) -> JobStatus | None:
         return None
     if record.error:
         return JobStatus.ERROR
-    # Without its definition the ledger still tells that it is held, and of the reasons only this one is left.
+    # Without its definition the ledger still says that it is held, and only this reason remains.
     is_disabled = record.retired_at is not None or (record.held and job is None)
     return JobStatus.DISABLED if is_disabled else None

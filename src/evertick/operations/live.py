@@ -1,4 +1,4 @@
-"""The scheduler of a folder, as others on this machine may ask it while it is at work."""
+"""The running scheduler of a folder, as other processes on this machine query it."""
 
 from __future__ import annotations
 

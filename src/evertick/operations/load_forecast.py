@@ -12,7 +12,7 @@ from evertick.model.schedule import ScheduleSpec
 from evertick.planning.schedules import Schedule, compile_all, count_of, occurrences
 
 COUNTED_MAX: Final = 200_000
-"""Minutes of schedules that are looked at, which is some tenths of a second; jobs that share theirs are one."""
+"""Minutes of schedules that are computed, which takes some tenths of a second; jobs with equal schedules count once."""
 
 
 class Crowd(NamedTuple):
@@ -45,7 +45,7 @@ def _compiled(specs: tuple[ScheduleSpec, ...]) -> Sequence[Schedule]:
     try:
         return compile_all(specs)
     except EvertickError:
-        return ()  # its definition is bad, and its own error says so
+        return ()  # its definition is invalid, and has its own error
 
 
 def _looks(schedules: Sequence[Schedule], after: Instant, until: Instant) -> int:

@@ -29,17 +29,17 @@ class _Place(NamedTuple):
 
 
 class NextDueCache:
-    """Remembers an answer until its time has come. Any thread may ask; the worst is that two work out the same."""
+    """Caches a result until its time has come. Thread-safe; at worst, two threads compute the same."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], _Place] = {}
 
     def next_of(self, job_id: str, specs: Specs, now: Instant, action: Action = "start") -> Instant | None:
-        """The first occurrence after now; None where there is none, or where the schedule cannot be read."""
+        """The first occurrence after now; None if there is none, or the schedule is invalid."""
         return self._place(job_id, specs, now, action).next_at if specs else None
 
     def engines_of(self, job_id: str, specs: Specs, now: Instant) -> tuple[Schedule, ...]:
-        """The compiled schedules of a job; none where they cannot be read."""
+        """The compiled schedules of a job; none if they are invalid."""
         return self._place(job_id, specs, now, "start").engines
 
     def walk(
@@ -52,8 +52,8 @@ class NextDueCache:
     ) -> Iterator[Due]:
         """Every occurrence of these jobs after now, in the order of time: ends only if all schedules do.
 
-        With `is_once` the first one of each.
-        Whoever wants at most so many says so: the first so many lie with as many jobs, those that are due first.
+        With `is_once` only the first one of each. A caller that needs at most n passes n: the first n occurrences
+        belong to the n jobs that are due first.
         """
         heap: list[tuple[Instant, str, Action, tuple[Schedule, ...]]] = []
         places = self._places
@@ -83,7 +83,7 @@ class NextDueCache:
         try:
             engines = known.engines if known is not None and is_same else compile_all(specs)
         except EvertickError:
-            engines = ()  # its definition is bad, and its own error says so
+            engines = ()  # its definition is invalid, and has its own error
         place = _Place(specs, engines, now, next_of(engines, now) if engines else None)
         self._places[job_id, action] = place
         return place

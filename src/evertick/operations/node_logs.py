@@ -1,4 +1,4 @@
-"""How a node asks another one for the logs that only that one has: over its API, with the token it announced."""
+"""Reads logs that only another node has: over its API, with the token that it announced."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TIMEOUT_SECONDS: Final = 3.0
 LISTED_SECONDS: Final = 1.0
 """How old a list of logs may be: a reader that follows a run asks often."""
 AWAY_SECONDS: Final = 5.0
-"""A node that did not answer is not asked again for this long: everyone who looks would wait for it."""
+"""A node that did not answer is not asked again for this long, so that readers do not wait for it."""
 KEPT_MAX: Final = 500
 ANSWER_MAX: Final = 4 * 1024 * 1024
 
 
 class NodeUnavailable(ExecutorUnavailable):
-    """Another node did not answer, or not in a way that is understood."""
+    """Another node did not answer, or its answer was invalid."""
 
 
 class RemoteLog(NamedTuple):
@@ -59,7 +59,7 @@ class NodeLogs:
         self._away: dict[str, tuple[float, NodeUnavailable]] = {}
 
     def nodes(self) -> list[str]:
-        """The nodes that announce where they can be asked."""
+        """The nodes that announce their address."""
         return sorted(self._addresses())
 
     def list_logs(self, node: str, run_id: str) -> Sequence[RemoteLog]:
@@ -144,7 +144,7 @@ def _get(address: NodeAddress, target: str, headers: dict[str, str]) -> tuple[in
 
 
 def _connect(address: NodeAddress) -> http.client.HTTPConnection:
-    """A connection on which the token may be sent: it is to the node that announced it."""
+    """A connection to the node that announced the token, on which it may be sent."""
     parts = urlsplit(address.url)
     host, port = parts.hostname or "", parts.port
     if parts.scheme == "http":
@@ -152,7 +152,7 @@ def _connect(address: NodeAddress) -> http.client.HTTPConnection:
     context = ssl.create_default_context()
     if not address.certificate:
         return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=context)
-    # The ledger vouches for the certificate itself, so that nodes need no authority in common.
+    # The ledger has the certificate itself, so that nodes need no common authority.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=context)
     connection.connect()
@@ -177,7 +177,7 @@ def is_loopback(url: str) -> bool:
 
 
 def machine_name() -> str:
-    """The same for all processes that share this machine's own addresses, and for no others."""
+    """The same for all processes with this machine's network addresses, and for no others."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         space = Path("/proc/self/ns/net").readlink().name  # a container has addresses of its own

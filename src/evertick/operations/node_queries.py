@@ -1,4 +1,4 @@
-"""Queries about nodes: which schedule, which the others wait for, and how an operator ends that wait."""
+"""Queries about nodes: which schedule, which the others wait for, and the end of that wait by an operator."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from evertick.operations.results.system import ForgottenNode, NodeRun, Nodes, No
 
 SHOWN = 20
 FORGOTTEN_US = 10 * MINUTE
-"""How long the schedulers know that an operator said it; the lease itself is given up for good."""
+"""How long the schedulers remember the operator's decision; the lease itself is released for good."""
 ENDLESS_US = 10**15
-"""A lease that is longer was taken without an end."""
+"""A lease that is longer has no end."""
 
 
 def nodes(context: Context) -> Nodes:
@@ -89,7 +89,7 @@ def forget_node(context: Context, node: str, force: bool = False, *, by: str = "
         raise Conflict(f"the node '{node}' is alive. Next: stop it, or use force: it then ends all of its local runs.")
     if not held:
         raise Conflict(f"the node '{node}' holds no lease on runs: no scheduler waits for it. Nothing was changed.")
-    # First the mark: a scheduler that finds the lease gone must find out why.
+    # First the mark: a scheduler that finds the lease gone must be able to find out why.
     context.store.lease([FORGOTTEN_PREFIX + node], by or context.by or "an operator", FORGOTTEN_US, now)
     for lease in held:
         context.store.lease([lease.name], lease.holder, 0, now)
@@ -104,7 +104,7 @@ def forget_node(context: Context, node: str, force: bool = False, *, by: str = "
 
 
 def _runs_by_node(context: Context) -> defaultdict[str, list[LedgerRow]]:
-    """What nodes run on their own machines, by the ledger."""
+    """Runs of nodes on their own machines, according to the ledger."""
     found: defaultdict[str, list[LedgerRow]] = defaultdict(list)
     for row in context.store.load().open_runs:
         node = row.executor.partition("@")[2]
@@ -131,7 +131,7 @@ def _run(context: Context, row: LedgerRow) -> NodeRun:
 
 
 def _node_of_runs(lease: Lease) -> str | None:
-    """The node whose runs a lease is about; None: it is about something else."""
+    """The node whose runs a lease is about; None: it is another kind of lease."""
     for prefix in (RUNS_PREFIX, STOPPED_PREFIX):
         if lease.name.startswith(prefix):
             return lease.name.removeprefix(prefix).rpartition("/")[0]

@@ -14,12 +14,12 @@ from evertick.model.steps import SUCCEEDED as STEP_SUCCEEDED
 from evertick.model.steps import StepRecord, digest_of, read_steps, steps_text
 
 RESUME = "resume_from"
-"""The parameter that only Evertick sets: the earlier run, its attempt, and the steps of it that succeeded."""
+"""The parameter that only Evertick sets: the earlier run, its attempt, and its successful steps."""
 NAMED_MAX = 5
 
 
 def given_params(row: LedgerRow) -> str:
-    """What people gave a run, without what was added to resume it; a backfill keeps its own rule there instead."""
+    """The parameters that a person gave, without those added to resume the run or for a backfill's rule."""
     if row.trigger is Trigger.BACKFILL or RESUME not in row.params:
         return "" if row.trigger is Trigger.BACKFILL else row.params
     given = read_params(row.params)
@@ -34,7 +34,7 @@ def resumed_from(row: LedgerRow) -> str | None:
 
 
 def resume_params(row: LedgerRow, job: Job | None) -> str:
-    """The parameters of a run that begins at what failed; `Conflict` says why there can be none."""
+    """The parameters of a run that begins at the failed step; `Conflict` says why it cannot."""
     run_id = row.key.run_id
     whole = "Next: retry the whole run"
     if row.state is SUCCEEDED:
@@ -68,7 +68,7 @@ def read_params(text: str) -> dict[str, Any]:
 
 
 def _kept(step: StepRecord) -> StepRecord:
-    """What the next run has to know of a step."""
+    """What the next run needs to know about a step."""
     return StepRecord(
         step.name,
         step.state,

@@ -1,4 +1,4 @@
-"""What a run has printed, wherever that is kept: here, on another node, in a store of copies, or with a member."""
+"""The output of a run, wherever it is: here, on another node, in the log store, or on a member."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LogFile(NamedTuple):
 
 
 class AbsentLog(NamedTuple):
-    """An attempt whose logs, or some of them, are kept where they cannot be read from here now."""
+    """An attempt whose logs, or some of them, cannot be read from here now."""
 
     attempt: int
     kind: PlaceKind
@@ -92,13 +92,13 @@ class FoundLogs(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """What the ledger knows of an attempt and its logs."""
+    """What the ledger knows about an attempt and its logs."""
 
     number: int
     executor: str
     is_live: bool
     is_lost: bool
-    """Its end was never heard: it may have printed more than anybody has a copy of."""
+    """Its end was never reported: it may have printed more than any copy has."""
     logged: frozenset[str] | None
     """The steps that have printed something; None where the ledger does not know its steps."""
     shards: tuple[tuple[str, tuple[int, int]], ...] = ()
@@ -114,12 +114,12 @@ class RunLogs:
         copies: LogsReader | None = None,
         members: MembersReader | None = None,
     ) -> None:
-        """`node` is this one's name; without `others` every log is taken to be here, or with a member."""
+        """`node` is this one's name; without `others` every log is assumed to be here, or on a member."""
         self._here, self._node = here, node
         self._others, self._copies, self._members = others, copies, members
 
     def find(self, row: LedgerRow, *, here_only: bool = False) -> FoundLogs:
-        """Which logs a run has, as its steps began, and which cannot be read now."""
+        """The logs of a run in the order of its steps, and those that cannot be read now."""
         files = [] if self._here is None else _files(self._here.list_logs(row.key))
         absent: list[AbsentLog] = []
         for attempt in () if here_only else _attempts(row):
@@ -164,14 +164,14 @@ class RunLogs:
         return chunk.data, chunk.next_offset, chunk.is_complete
 
     def _is_all(self, attempt: _Attempt, own: Sequence[LogFile]) -> bool:
-        """Whether what this node has of an attempt is all that there is of it."""
+        """Whether this node has everything that an attempt has printed."""
         node = _node_of(attempt.executor)
         if node is not None and node != self._node and (self._others is not None or self._copies is not None):
             return bool(own) and all(file.is_complete for file in own)
         if not _is_remote(attempt):
             # A run on this machine printed here; if it printed and nothing is left, report that.
             return bool(own) or not attempt.logged
-        # Of members and clusters a node has copies, and another may have taken over while they grew.
+        # A node has copies of the logs of members and clusters, and another node may have taken over while they grew.
         return not attempt.is_lost and _is_whole(attempt, own)
 
     def _elsewhere(
@@ -218,7 +218,7 @@ class RunLogs:
         return found, missing
 
     def _should_ask_members(self, attempt: _Attempt, found: Sequence[LogFile]) -> bool:
-        """A copy that grows is young enough; what ended without its copy being whole, or left none, is theirs."""
+        """A growing copy is recent enough; an incomplete or missing copy of an ended log is read from its origin."""
         if self._members is None or not _has_members(attempt):
             return False
         if attempt.is_live:
@@ -260,7 +260,7 @@ class RunLogs:
 
 
 class LogUnavailable(ExecutorUnavailable):
-    """A log is kept where it cannot be read from now."""
+    """A log exists, but cannot be read from its place now."""
 
     def __init__(self, absent: AbsentLog) -> None:
         super().__init__(absent.sentence)
@@ -268,7 +268,7 @@ class LogUnavailable(ExecutorUnavailable):
 
 
 def _attempts(row: LedgerRow) -> list[_Attempt]:
-    """Where each attempt of a run was, and what it has printed, as far as the ledger knows."""
+    """Where each attempt of a run ran, and what it has printed, as far as the ledger knows."""
     found = {
         one.attempt: _Attempt(one.attempt, one.executor, False, one.state == LOST, _logged(one.steps, one.attempt))
         for one in read_attempts(row.earlier)
@@ -352,7 +352,7 @@ def _files(logs: Iterable[Any]) -> list[LogFile]:
 
 
 def _best(files: Iterable[LogFile]) -> list[LogFile]:
-    """Of each log the copy that is whole, else the longest; of equals the first."""
+    """The complete copy of each log, else the longest; among equals the first."""
     best: dict[tuple[int, str], LogFile] = {}
     for file in files:
         before = best.get((file.attempt, file.step))

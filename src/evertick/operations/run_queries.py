@@ -36,7 +36,7 @@ from evertick.store import Page, RunFilter
 RUNS_MAX = 1_000
 ALL_RUNS = RunQuery()
 CHILDREN_LOOKED_AT = 200
-"""Runs of each kind among which the children of a run are looked for, newest first."""
+"""Runs of each kind that are searched for the children of a run, newest first."""
 
 
 def list_runs(context: Context, query: RunQuery = ALL_RUNS, limit: int = 100, after: str | None = None) -> RunPage:
@@ -88,7 +88,7 @@ def run(context: Context, run_id: str) -> RunDetail:
 
 
 def _children(context: Context, row: LedgerRow) -> tuple[RelatedRun, ...]:
-    """What came of a run, by what its children say of their parents."""
+    """The runs that followed from a run, by the parents that they name."""
     own, run_id = row.key.job_id, row.key.run_id
     after = [job.id for job in context.jobs.values() if job.after is not None and own in job.after.jobs]
     subs = sorted({RunKey.from_run_id(step.sub_run).job_id for step in read_steps(row.steps) if step.sub_run})

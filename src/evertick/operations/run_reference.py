@@ -17,7 +17,7 @@ from evertick.operations.submission import find_run, is_known, no_such_job, read
 from evertick.store import RunFilter, Store
 
 CANDIDATES_MAX = 5
-"""Runs that are named where a beginning fits several."""
+"""Runs that are listed if several match."""
 _STARTED = tuple(state for state in RunState if state not in (PLANNED, WAITING, SKIPPED))
 _BEGINNING = re.compile(
     r"(\d{0,4})(?:-(\d{0,2}))?(?:-(\d{0,2}))?(?:T(\d{0,2}))?(?::(\d{0,2}))?(?::(\d{0,2}))?(?:\.(\d{0,6}))?(Z?)",
@@ -44,7 +44,7 @@ def find_referenced(store: Store, text: str, jobs: Mapping[str, Job], now: Insta
 
 
 def latest_run(store: Store, job_id: str, now: Instant) -> LedgerRow | None:
-    """The newest run of a job that has started; where none has, its newest line whose time has come."""
+    """The newest started run of a job; if there is none, its newest entry that is due."""
     for states in (_STARTED, ()):
         for row in store.query(RunFilter(job_ids=[job_id], states=states, until=now + 1), limit=1).rows:
             return row
@@ -96,7 +96,7 @@ def _beginning_with(store: Store, text: str, job_ids: Iterable[str]) -> Iterable
 
 
 def _span_of(text: str) -> tuple[Instant | None, Instant | None] | None:
-    """The first and the last instant (not included) that a beginning of an id may name; None: no id begins so."""
+    """The range of instants (end exclusive) that a beginning of an id may name; None: no id begins so."""
     job_id, at, rest = text.partition("@")
     if not at:
         return None, None

@@ -1,4 +1,4 @@
-"""What a change of the job files does: which occurrences it adds, removes and moves, and which rules differ."""
+"""What a change to the job files does: which occurrences it adds, removes and moves, and which rules differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evertick.operations.rules import explain
 from evertick.planning.schedules import compile_all, count_of, occurrences
 
 LISTED_MAX: Final = 11_000
-"""Occurrences of one job that are compared one by one: a week of one each minute."""
+"""Occurrences of one job that are compared individually: a week of one each minute."""
 
 
 def diff_jobs(before: Mapping[str, Job], after: Mapping[str, Job], since: Instant, until: Instant) -> ScheduleDiff:
@@ -79,7 +79,7 @@ def _occurrences(job: Job | None, since: Instant, until: Instant) -> set[Instant
 
 
 def _listed_until(job: Job | None, since: Instant, until: Instant) -> Instant:
-    """How far the occurrences of a job are listed: all of the period, or as much as has few enough."""
+    """Up to when the occurrences of a job are listed: the whole period, or a part with few enough."""
     while _count(job, since, until) > LISTED_MAX:
         until = since + (until - since) // 2 // SECOND * SECOND
     return until
@@ -88,7 +88,7 @@ def _listed_until(job: Job | None, since: Instant, until: Instant) -> Instant:
 def _pair_by_day(
     added: Sequence[Instant], removed: Sequence[Instant], zone: str
 ) -> tuple[tuple[MovedOccurrence, ...], list[Instant], list[Instant]]:
-    """Occurrences of one local day that come and go are one that moved, in order; the others stay as they are."""
+    """Occurrences that come and go within one local day are moved ones, in order; the others are unchanged."""
     days: defaultdict[date, tuple[list[Instant], list[Instant]]] = defaultdict(lambda: ([], []))
     for number, instants in enumerate((added, removed)):
         for at in instants:

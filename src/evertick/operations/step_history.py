@@ -1,4 +1,4 @@
-"""How the steps of a job did in its last runs, and how it does on each day of the week."""
+"""The results of a job's steps in its last runs, and of the job by weekday."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evertick.store import RunFilter
 
 RUNS_MAX = 100
 WEEKDAYS_OF = 500
-"""Runs that the figures of weekdays are computed from."""
+"""Runs from which the figures by weekday are computed."""
 
 
 def step_history(context: Context, job_id: str, limit: int = 40) -> StepHistory:

@@ -28,7 +28,7 @@ LINES_AT_ONCE = 8
 
 
 def submit(store: Store, *requests: Request) -> None:
-    """Put requests into the ledger, once each; the node that owns the job carries them out and answers there."""
+    """Put requests into the ledger, once each; the node that owns the job executes them and answers there."""
     if requests:
         store.commit(Batch(by=f"request/{requests[0].id}", requests=requests))
 
@@ -54,7 +54,7 @@ def forwarded_reports(store: Ledger, buckets: Collection[int]) -> list[RequestMe
     """Every report about runs of these buckets that no owner has answered yet."""
     limit = REPORTS_AT_ONCE
     while len(found := store.claim(buckets, limit)) == limit:
-        limit *= 4  # the oldest come first, and what else is asked of these jobs is among them
+        limit *= 4  # the oldest come first, among other requests about these jobs
     return messages_of(store, [request for request in found if request.kind is RequestKind.REPORT])
 
 

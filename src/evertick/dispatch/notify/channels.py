@@ -47,7 +47,7 @@ def deliver(
     guard: EgressGuard,
     environ: Mapping[str, str] = os.environ,
 ) -> Outcome:
-    """Try once. It never raises for what the world does, and its text shows no secret."""
+    """Try once. It never raises for errors of the world, and its text shows no secret."""
     try:
         match channel:
             case Webhook(url, headers):
@@ -67,7 +67,7 @@ def deliver(
 
 
 def ping(url: str, settings: NotifySettings, guard: EgressGuard) -> Outcome:
-    """A GET that says: still here."""
+    """A GET as a sign of life."""
     try:
         return _call(url, "GET", None, {}, settings, guard)
     except Refused as error:
@@ -75,7 +75,7 @@ def ping(url: str, settings: NotifySettings, guard: EgressGuard) -> Outcome:
 
 
 def receiver_of(channel: Channel) -> str:
-    """The receiver, as it may be shown; nothing is resolved for it."""
+    """The receiver as it may be shown; without a lookup."""
     match channel:
         case Webhook(url) | Slack(url):
             return f"secret {url.source} {url.name}" if isinstance(url, Secret) else masked(url)
@@ -144,7 +144,7 @@ def _call(
         connection = connect(target, settings.connect_seconds, settings.deadline_seconds)
     except (OSError, ssl.SSLError) as error:
         return Outcome(False, f"{masked(url)}: {_reason(error)}", may_retry=True)
-    # A receiver that sends one byte a minute is silent for never long enough: all of it has one deadline.
+    # A receiver that sends one byte a minute is never silent for long: the whole exchange has one deadline.
     rest = max(0.01, settings.deadline_seconds - (time.monotonic() - started))
     watchdog = threading.Timer(rest, _shut, [connection.sock])
     watchdog.daemon = True
@@ -177,7 +177,7 @@ def _shut(sock: socket.socket | None) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The kind of fault; its text could repeat an address or a header."""
+    """The kind of error; its text could contain an address or a header."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return type(error).__name__
@@ -185,7 +185,7 @@ def _reason(error: BaseException) -> str:
 
 def mail_of(message: Message, to: tuple[str, ...], sender: str) -> EmailMessage:
     mail = EmailMessage()
-    # A line break in a subject would begin a header of the job's author's choice.
+    # A line break in a subject would let the author of a job add a header.
     mail["Subject"] = " ".join(_encodable(f"[evertick] {message.text}").split())[:SUBJECT_MAX]
     mail["From"] = sender
     mail["To"] = ", ".join(to)

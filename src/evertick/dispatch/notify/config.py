@@ -46,9 +46,9 @@ class NotifySettings:
     queue_max: int = 1_000
     """Messages that wait, over all receivers; further ones are dropped, counted and logged."""
     receiver_max: int = 100
-    """The same for one receiver, so that a dead one does not take the room of the others."""
+    """The same for one receiver, so that a dead one does not fill the queue of the others."""
     workers: int = 8
-    """Tries under way at once; one receiver has one of them at most."""
+    """Attempts in progress at once; each receiver has at most one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class NotifyConfig:
 
 
 def notify_config(settings: Settings, environ: Mapping[str, str]) -> NotifyConfig:
-    """SettingsError when a secret is not where the settings say."""
+    """SettingsError if a secret is not where the settings say."""
     told, beat = settings.notifications, settings.notifications.heartbeat
     return NotifyConfig(
         notify_settings(settings, environ),

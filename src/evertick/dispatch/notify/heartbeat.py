@@ -43,7 +43,7 @@ class Heartbeat:
         self.pings = 0
         self.failures = 0
         self.withheld = 0
-        """Times when the loop was not alive, and nothing was sent."""
+        """Times when the loop was not running, and nothing was sent."""
         self.last: Outcome | None = None
 
     def start(self) -> None:
@@ -55,7 +55,7 @@ class Heartbeat:
             self._thread.join(timeout)
 
     def beat(self) -> None:
-        """Once: what the thread does again and again."""
+        """One iteration of the thread."""
         try:
             is_alive = self._is_alive()
         except Exception:

@@ -1,4 +1,4 @@
-"""Which ends of runs and which skips become a message; pure, so that a day of events can be tried in a test."""
+"""Which ends of runs and which skips become a message; pure, so that a test can try a day of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from evertick.model.notify import Channel, NotifyEvent, Route
 from evertick.model.run import Change, Entry, RunKey
 
 FAILURES: Final = frozenset({FAILED, TIMED_OUT, LOST})
-"""Failures. Cancelled, replaced, superseded and skipped are none; `retrying` is not an end."""
+"""Failures. Cancelled, replaced, superseded and skipped runs are not failures; `retrying` is not an end."""
 NOT_MADE_UP: Final = frozenset({SkipReason.MISSED, SkipReason.CAP, SkipReason.LATE})
 STREAK: Final = frozenset(
     {
@@ -35,7 +35,7 @@ STREAK: Final = frozenset(
         SkipReason.SATURATED,
     }
 )
-"""Skips that the owner did not ask for, as by a pause, by `enabled: false` or by a success."""
+"""Skips that the owner did not choose by a pause, `enabled: false` or a success."""
 
 
 class Happening(NamedTuple):
@@ -214,7 +214,7 @@ def _events(
         return found
     if happening.state in FAILURES:
         notes.has_failed = True
-        # A recovery that was held back is no news any more.
+        # A suppressed recovery is out of date.
         book.holding.discard((subject.job_id, NotifyEvent.RECOVERED))
         notes.quiet.pop(NotifyEvent.RECOVERED, None)
         ended = {TIMED_OUT: "timed out", LOST: "was lost"}.get(happening.state, "failed")

@@ -56,7 +56,7 @@ class _Parcel:
 class Sender:
     """A few threads and a queue. `send` returns at once, whatever the receivers do.
 
-    One try is under way for one receiver at a time, so a slow one blocks one thread and no other receiver.
+    One attempt is in progress for a receiver at a time, so a slow one blocks one thread and no other receiver.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Sender:
         return not left and not any(thread.is_alive() for thread in self._threads)
 
     def wait_until_idle(self, timeout: float) -> bool:
-        """Whether nothing waits and nothing is under way."""
+        """Whether nothing waits and nothing is in progress."""
         deadline = self._clock() + timeout
         with self._changed:
             while self._queue or self._busy:
@@ -171,7 +171,7 @@ class Sender:
             outcome = self._try(parcel)
             with self._changed:
                 self._settle(parcel, outcome)
-            # The log has it before the caller that waits for the end.
+            # Logged before the caller that waits for the end continues.
             self._log_ends()
             with self._changed:
                 self._busy.discard(parcel.channel)
@@ -235,7 +235,7 @@ class Sender:
         self._unlogged.append(record)
 
     def _log_ends(self) -> None:
-        """Apart from the lock: a slow log must not block a sending thread."""
+        """Outside of the lock: a slow log must not block a sending thread."""
         while True:
             try:
                 record = self._unlogged.popleft()
