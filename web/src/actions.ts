@@ -1,4 +1,4 @@
-/** Which dialog is asked for; any part of the page may ask, one place shows it. */
+/** Which dialog is open: any part of the page may open one, one component shows it. */
 
 import { signal } from "@preact/signals";
 import type { BulkAction } from "./api/types";

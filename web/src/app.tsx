@@ -1,4 +1,4 @@
-/** The shell: where one is, where one can go, and the page in between. */
+/** The frame: navigation, header, and the page inside. */
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -49,7 +49,7 @@ export function App() {
   );
 }
 
-/** The page was opened while the server is away: it opens by itself when it is back. */
+/** The page was opened while the server is down: it loads when the server responds. */
 function Away({ because }: { because: string }) {
   return (
     <main class="login">
@@ -63,7 +63,7 @@ function Away({ because }: { because: string }) {
   );
 }
 
-/** Figures from before an outage look like any others: they are said to be old. */
+/** Marks data from before an outage as old. */
 function Staleness() {
   const since = staleSince.value;
   if (since === null) return null;

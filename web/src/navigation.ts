@@ -1,4 +1,4 @@
-/** The pages one can go to, in the order of how often one does. */
+/** The pages, in the order of how often they are used. */
 
 import type { IconName } from "./ui/icon";
 

@@ -48,7 +48,7 @@ test("news that comes while nothing is asked is gathered into one request", () =
   assert.equal(asked.length, 1);
 });
 
-test("whoever has changed something gets an answer from after it, at once", async () => {
+test("after a change the caller gets a result from after it, at once", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   const asker = ask();
   asker.ask();
@@ -83,7 +83,7 @@ test("a refusal is not asked for again", async () => {
   assert.deepEqual([asked.length, heard], [1, ["no such job"]]);
 });
 
-test("whoever looks elsewhere asks for nothing more", () => {
+test("a page that is left asks for nothing more", () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   const asker = ask();
   asker.ask();

@@ -1,8 +1,8 @@
-/** One question, asked again when its answer may have changed: never twice at once, and never given up half-way. */
+/** One query, repeated when its result may have changed: never twice at once, and never aborted half-way. */
 
 import { isPassing } from "./problem";
 
-/** At most once a second, and on a slow line never so often that it is busy with little else. */
+/** At most once a second, and on a slow connection never so often that it does little else. */
 const REST_MS = 1_000;
 const REST_FACTOR = 5;
 const REST_MAX_MS = 10_000;
@@ -29,13 +29,13 @@ export class Asker<T> {
     private hearing: Hearing<T>,
   ) {}
 
-  /** Now, or as soon as the answer that is under way is there: that one may be older than what the caller has done. */
+  /** Now, or after the request in flight: its result may be older than the caller's change. */
   ask(): void {
     if (this.isAsking) this.isOutdated = this.isHurried = true;
     else void this.put();
   }
 
-  /** The answer may have changed. A request in flight goes on: on a slow line news would otherwise abort every one. */
+  /** The result may have changed. A request in flight continues: on a slow connection events would otherwise abort every one. */
   changed(): void {
     if (this.isAsking) this.isOutdated = true;
     else this.later(this.rest);
@@ -72,7 +72,7 @@ export class Asker<T> {
       if (signal.aborted) return;
       this.failures++;
       this.hearing.onProblem(error as Error);
-      // Whoever opened the page during an outage need not reload it.
+      // A page opened during an outage need not be reloaded.
       if (isPassing(error)) this.later(Math.min(AGAIN_MS * 2 ** (this.failures - 1), AGAIN_MAX_MS));
     } finally {
       this.isAsking = false;

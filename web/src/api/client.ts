@@ -1,4 +1,4 @@
-/** How the page asks: one function for questions, one for actions, and errors that can be shown. */
+/** Requests to the API: one function for reads, one for actions, and errors that can be shown. */
 
 import { signal } from "@preact/signals";
 import { answered, failed, sent } from "./connection";
@@ -13,7 +13,7 @@ interface Reply {
   text: string;
 }
 
-/** Who is signed in; undefined until the server was asked, null when nobody is. */
+/** Who is signed in; undefined until the server has answered, null if no one is. */
 export const session = signal<Session | null | undefined>(undefined);
 
 export type Query = Record<string, string | number | boolean | null | undefined | readonly string[]>;
@@ -59,13 +59,13 @@ export function downloadAddress(target: string): string {
   return ROOT + target;
 }
 
-/** Send a request and read all of its answer: on a slow line the answer may break off long after it began. */
+/** Send a request and read the whole response: on a slow connection it may break off long after it began. */
 async function reach(target: string, init: RequestInit): Promise<Reply> {
   const done = sent();
   try {
     const response = await fetch(ROOT + target, { credentials: "same-origin", ...init });
     const text = await response.text();
-    // What a proxy says in place of a server that is away.
+    // The response of a proxy whose server is down.
     if (response.status >= 502 && response.status <= 504) failed();
     else answered();
     return { status: response.status, isOk: response.ok, text };
@@ -87,7 +87,7 @@ function answer<T>(reply: Reply): T {
     if (typeof problem.detail === "string" && problem.detail) said = problem.detail;
     else if (problem.title) said = problem.title;
   } catch {
-    // Not JSON: a proxy in between said something of its own.
+    // Not JSON: a response of a proxy in between.
   }
   throw new ApiError(reply.status, said);
 }

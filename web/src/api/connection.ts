@@ -1,4 +1,4 @@
-/** Whether what the page shows is how things are now: requests are answered, and changes are heard of. */
+/** Whether the page shows the current state: requests are answered, and events arrive. */
 
 import { computed, signal } from "@preact/signals";
 import { now, nowMs } from "../state/now";
@@ -6,18 +6,18 @@ import { now, nowMs } from "../state/now";
 /** Whether the live feed is open. */
 export const isFeedOpen = signal(false);
 
-/** Since when requests fail or the feed is closed; null: all is well. */
+/** Since when requests fail or the feed is closed; null: neither. */
 const failingSince = signal<number | null>(null);
 /** When the oldest request that waits for its answer was sent; null: none waits. */
 const oldest = signal<number | null>(null);
 
-/** A restart of the server takes this long; no need to alarm anybody. */
+/** A restart of the server takes this long; it causes no warning. */
 const PATIENCE_MS = 3_000;
 const SLOW_MS = 5_000;
 
 const waiting = new Set<number>();
 
-/** Count a request as under way; answers what to call when it is over. */
+/** Count a request as in flight; returns the function to call when it is over. */
 export function sent(): () => void {
   // Two within a millisecond must not be one.
   let at = nowMs();
@@ -53,7 +53,7 @@ export function forget(): void {
   failingSince.value = null;
 }
 
-/** Since when what is shown may no longer be true; null: it is current. */
+/** Since when the page may be out of date; null: it is current. */
 export const staleSince = computed(() => {
   const since = failingSince.value;
   return since !== null && now.value - since >= PATIENCE_MS ? since : null;

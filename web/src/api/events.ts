@@ -1,4 +1,4 @@
-/** What happens while somebody looks: the live feed, shared by all that is on the page. */
+/** The live feed of events, shared by all parts of the page. */
 
 import { feedClosed, feedOpened, forget, isFeedOpen } from "./connection";
 import type { LiveEvent } from "./types";
@@ -7,7 +7,7 @@ type Listener = (events: LiveEvent[]) => void;
 
 const GATHER_MS = 250;
 const KINDS = ["run", "gap", "job", "node", "time", "alarm"];
-/** The server gives a sign of life every 15 seconds: after this long without one the line is dead, whatever the browser thinks. */
+/** The server sends a beat every 15 seconds: after this long without one the connection is dead, whatever the browser reports. */
 const SILENCE_MS = 40_000;
 const AGAIN_MS = 3_000;
 
@@ -18,7 +18,7 @@ let gathered: LiveEvent[] = [];
 let timer = 0;
 let silence = 0;
 
-/** Be told of changes, gathered for a quarter of a second: a storm of runs redraws the page four times a second. */
+/** Subscribe to events, batched for a quarter of a second: a storm of runs redraws the page four times a second. */
 export function listen(listener: Listener): () => void {
   listeners.add(listener);
   if (!source) connect();
@@ -40,7 +40,7 @@ function connect(): void {
   const made = new EventSource("/api/v1/events");
   source = made;
   made.onopen = () => {
-    // What happened while the line was down is not known: everything shown is asked for again. Before it was first
+    // Events during the outage are unknown: everything shown is read again. Before it was first
     // open only what changes all the time may have changed.
     if (!isFeedOpen.value) tell({ id: 0, type: hasBeenOpen ? "reset" : "begin", at: new Date().toISOString() });
     hasBeenOpen = true;
@@ -49,7 +49,7 @@ function connect(): void {
   };
   made.onerror = () => {
     feedClosed();
-    // An answer that is no stream, such as a proxy's "bad gateway", ends the browser's own tries.
+    // A response that is not a stream, such as a proxy's "bad gateway", ends the browser's own retries.
     if (made.readyState === EventSource.CLOSED) again();
   };
   for (const kind of [...KINDS, "reset"]) made.addEventListener(kind, (event) => (heard(), receive(kind, event)));

@@ -23,7 +23,7 @@ export function usePages<T, P extends Page<T> = Page<T>>(target: string, query: 
   const [isAsking, setAsking] = useState(false);
   const [problem, setProblem] = useState<Error>();
   const tail = rest?.address === address ? tailBehind(rest.items, head) : null;
-  // So much has come that the pages do not meet any more: what was loaded further down is asked for again.
+  // So much is new that the pages no longer meet: what was loaded further down is read again.
   const isApart = rest !== null && tail === null && first.data !== undefined;
   useEffect(() => {
     if (isApart) setRest(null);
@@ -54,7 +54,7 @@ export function usePages<T, P extends Page<T> = Page<T>>(target: string, query: 
   };
 }
 
-/** What of a list that was loaded before lies behind its first page as it is now; null: they do not meet. */
+/** The part of a loaded list after its current first page; null: they do not meet. */
 export function tailBehind<T>(whole: T[], head: T[]): T[] | null {
   const last = head.at(-1);
   const place = last === undefined ? -1 : whole.findIndex((item) => nameOf(item) === nameOf(last));

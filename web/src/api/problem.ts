@@ -1,8 +1,8 @@
-/** What went wrong with a request, and whether it may go well a moment later. */
+/** The error of a request, and whether a retry may succeed. */
 
 export class ApiError extends Error {
   constructor(
-    /** 0: no answer came. */
+    /** 0: no response. */
     readonly status: number,
     message: string,
   ) {

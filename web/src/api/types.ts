@@ -1,4 +1,4 @@
-/** The API's shapes under the names that the page uses. What the API leaves open is said more closely here, nothing else. */
+/** The API's types under the names that the page uses, narrowed where the API leaves them open. */
 
 import type * as api from "./schema";
 
@@ -86,7 +86,7 @@ export interface Page<T> {
 
 export type Session = Omit<api.SessionState, "role"> & { role: Role };
 
-/** How many occurrences of some stretch of time ended how. */
+/** The number of occurrences of a period by outcome. */
 export type Outcomes = Omit<api.Hour, "at">;
 
 export type Counts<K extends string = string> = Partial<Record<K, number>>;
@@ -111,7 +111,7 @@ export interface Params {
 export type Definition = Omit<api.Definition, "params"> & { params: Params };
 export type JobDetail = Omit<api.JobDetail, "definition"> & { definition: Definition | null };
 
-/** What depends on a scheduler that can be asked. */
+/** What only a running scheduler reports. */
 export interface Live<T> {
   is_scheduler_running: boolean;
   items: T[];
@@ -122,7 +122,7 @@ export type Executor = api.ExecutorState;
 export type AuditLine = api.AuditLine;
 export type AuditPage = api.AuditPage;
 
-/** A line of the stream of events, which no description of the API covers. */
+/** An event of the stream, which the OpenAPI document does not describe. */
 export interface LiveEvent {
   id: number;
   type: string;

@@ -1,4 +1,4 @@
-/** Data for a component: asked for once, kept for the way back, asked for again when something it shows changed. */
+/** Data for a component: read once, cached for the way back, read again when something it shows has changed. */
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Asker } from "./asker";
@@ -22,7 +22,7 @@ function keep(target: string, data: unknown): void {
   if (kept.size > KEPT_MAX) kept.delete(kept.keys().next().value as string);
 }
 
-/** `concerns` says whether an event may have changed the answer; without it the answer is taken to be lasting. */
+/** `concerns` says whether an event may have changed the result; without it the result does not change. */
 export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) => boolean): Loaded<T> {
   const [state, setState] = useState<{ target: string | null; data?: T; error?: Error; isLoading: boolean }>(() => ({
     target,

@@ -25,7 +25,7 @@ interface Props {
 /** With more steps than this, those that need no look are folded. */
 const STEPS_MAX = 24;
 
-/** Those of which more is known than that they were. */
+/** Attempts with recorded steps. */
 const told = (attempt: Attempt) => attempt.started_at !== null || attempt.steps.length > 0;
 
 export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
@@ -36,10 +36,10 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
   const foldable = steps.length > STEPS_MAX && others > 0 ? steps.length - others : 0;
   const [wantsFold, setFolded] = useState(true);
   const isFolded = wantsFold && foldable > 0;
-  // What was taken over from an earlier run happened before this one began: it has no place on its axis.
+  // Steps kept from an earlier run ended before this one began: they are not on its axis.
   const times = attempts.flatMap((one) => [one, ...one.steps.filter((step) => !step.reused_from)]).flatMap((one) => [one.started_at, one.finished_at]).flatMap((text) => (text ? [Date.parse(text)] : []));
   const first = times.length ? Math.min(...times) : (ended ?? now.value);
-  // Only a run that goes on listens to the clock.
+  // Only an active run follows the clock.
   const last = Math.max(ended ?? now.value, first + 1, ...times);
   const lines = spanTicks(last - first).map((at) => ({ at, left: `${(100 * at) / (last - first)}%` }));
   return (
@@ -78,7 +78,7 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
 }
 
 function AttemptHead({ attempt }: { attempt: Attempt }) {
-  // A step may have begun a moment before its attempt was told to have.
+  // A step may have begun a moment before the recorded start of its attempt.
   const starts = [attempt, ...attempt.steps.filter((step) => !step.reused_from)].flatMap((one) => (one.started_at ? [Date.parse(one.started_at)] : []));
   const took = attempt.finished_at && starts.length ? span(Date.parse(attempt.finished_at) - Math.min(...starts)) : "";
   const code = attempt.exit_code && !attempt.detail.includes("exit code") ? `exit code ${attempt.exit_code}` : "";

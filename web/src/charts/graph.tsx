@@ -1,4 +1,4 @@
-/** The steps of a job as a graph, with how each of them stands. */
+/** The steps of a job as a graph, with their states. */
 
 import dagre from "@dagrejs/dagre";
 import { useState } from "preact/hooks";

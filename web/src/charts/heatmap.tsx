@@ -1,4 +1,4 @@
-/** A year of days: how each was, in colour and in words; days to come are hollow, changes of the clock are marked. */
+/** A year of days with their outcomes, in colour and in words; future days are hollow, clock changes are marked. */
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Day } from "../api/types";

@@ -1,4 +1,4 @@
-/** Which step keeps failing: steps by recent runs, and how the job does on each day of the week. */
+/** Which step keeps failing: steps by recent runs, and results by weekday. */
 
 import type { StepHistory, StepRow, WeekdayFigures } from "../api/types";
 import { runPath } from "../state/route";

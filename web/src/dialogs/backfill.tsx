@@ -1,4 +1,4 @@
-/** Run a stretch of the past: first what would run is shown, then it is asked for. */
+/** Run past occurrences: first a preview, then the request. */
 
 import { useEffect, useState } from "preact/hooks";
 import { path, send } from "../api/client";
@@ -90,7 +90,7 @@ export function BackfillDialog({ job, onClose }: DialogProps) {
 type Candidate = NonNullable<Backfill["candidates"]>[number];
 const SHOWN = 200;
 
-/** What would run comes first: among a year of successes nobody would find it. */
+/** What would run comes first: among a year of successes it would not be found. */
 function Candidates({ preview }: { preview: Backfill }) {
   const candidates = preview.candidates ?? [];
   const chosen = candidates.filter((one) => one.is_chosen);

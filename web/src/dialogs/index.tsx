@@ -1,4 +1,4 @@
-/** The dialog that was asked for. */
+/** The open dialog. */
 
 import { path } from "../api/client";
 import type { JobDetail } from "../api/types";

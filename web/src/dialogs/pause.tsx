@@ -1,4 +1,4 @@
-/** Stop planning a job for a while; end what is active of it. */
+/** Pause a job; cancel its active runs. */
 
 import { useState } from "preact/hooks";
 import { path, send } from "../api/client";

@@ -1,4 +1,4 @@
-/** Plan a paused job again, and say what becomes of what was missed. */
+/** Resume a paused job, and choose which missed occurrences run. */
 
 import { useState } from "preact/hooks";
 import { path, send, withQuery } from "../api/client";

@@ -16,7 +16,7 @@ interface Param {
 
 export function TriggerDialog({ job, onClose }: DialogProps) {
   const params: Param[] = Object.entries(job.definition?.params.properties ?? {}).map(([name, schema]) => ({ name, schema, isRequired: job.definition?.params.required.includes(name) ?? false }));
-  // "Run again with the same" is what people mean most often: what the last asked-for run was given is filled in.
+  // Most people run a job again with the same parameters: those of the last requested run are filled in.
   const last = given(job.last?.params);
   const [values, setValues] = useState<Record<string, string>>(() =>
     Object.fromEntries(params.map((param) => [param.name, last[param.name] ?? String(param.schema.default ?? "")])),

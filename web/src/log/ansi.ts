@@ -23,7 +23,7 @@ const ESCAPE = /\x1b(?:\[([0-9;:]*)([@-~])|\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:
 
 /** A line, and the look that the next one begins with. */
 export function parseLine(line: string, before: Look): [Piece[], Look] {
-  // A progress bar writes over itself: what is seen is what came last.
+  // A progress bar overwrites itself: the last state is shown.
   const shown = line.includes("\r") ? (line.replace(/\r+$/, "").split("\r").at(-1) ?? "") : line;
   const pieces: Piece[] = [];
   let look = before;

@@ -5,7 +5,7 @@ import type { LogChunk, LogHits } from "../api/types";
 
 const CHUNK = 256 * 1024;
 const POLL_MS = 1_000;
-/** Beyond this the oldest lines are let go: a browser tab is no archive. */
+/** Beyond this the oldest lines are dropped. */
 const LINES_MAX = 200_000;
 
 export class LogReader {

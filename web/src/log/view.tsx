@@ -1,4 +1,4 @@
-/** What a step prints, while it prints it: followed, searched, in its colours. */
+/** The output of a step: live, searchable, in its colours. */
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";

@@ -8,10 +8,10 @@ test("a line says what was done to what", () => {
   assert.deepEqual([deedOf("POST /api/v1/session"), objectOf("POST /api/v1/session", "/api/v1/session")], ["Signed in", ""]);
 });
 
-test("what has no word is told as it was asked", () => {
+test("an action without words is shown as its route", () => {
   assert.deepEqual([deedOf("GET /api/v1/audit"), objectOf("GET /api/v1/audit", "/api/v1/audit")], ["GET /api/v1/audit", "/api/v1/audit"]);
 });
 
-test("an outcome is told in words, and a refusal with its number", () => {
+test("an outcome is shown in words, and a refusal with its number", () => {
   assert.deepEqual(["200", "204", "403", "500", null].map(outcomeOf), ["done", "done", "forbidden (403)", "500", ""]);
 });

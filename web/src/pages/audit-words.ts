@@ -1,4 +1,4 @@
-/** What a line of the audit log says, in words: the log itself holds the route and the address. */
+/** Lines of the audit log in words: the log itself has the route and the address. */
 
 const PREFIX = "/api/v1";
 
@@ -27,7 +27,7 @@ const DEEDS: Record<string, string> = {
   "POST /executors/{executor}/members/{member}/remove": "Removed a member",
 };
 
-/** What was done or tried; of what has no word here, the route. */
+/** The action; the route if it has no words here. */
 export function deedOf(action: string, detail?: unknown): string {
   // Lines of older versions tell of previews too.
   const isPreview = typeof detail === "object" && detail !== null && "preview" in detail && detail.preview === true;

@@ -1,4 +1,4 @@
-/** The cron playground: type an expression, see what it means and when it fires, by the scheduler's own reckoning. */
+/** The cron playground: type an expression, see what it means and when it fires, computed by the scheduler's planner. */
 
 import { useState } from "preact/hooks";
 import { withQuery } from "../api/client";

@@ -21,7 +21,7 @@ export function ExecutorsPage() {
   const executors = useApi<Live<Executor>>("/executors", (event) => event.type === "run" || event.type === "node");
   const nodes = useApi<Live<Node>>("/nodes", (event) => event.type === "node");
   const problem = executors.error ?? nodes.error;
-  // Members come and go without an event: they are asked after while somebody looks.
+  // Members connect and disconnect without an event: they are polled while the page is open.
   useEffect(() => {
     const timer = window.setInterval(() => !document.hidden && executors.reload(), LOOK_MS);
     return () => clearInterval(timer);
@@ -113,7 +113,7 @@ function Lanes({ lanes }: { lanes: Executor["lanes"] | undefined }) {
   );
 }
 
-/** In a word how a member stands, and the colour of it. */
+/** The state of a member in a word, and its colour. */
 function stateOf(member: Member): [string, string] {
   if (!member.is_healthy) return [member.is_expected ? "missing" : "away", "is-failed"];
   if (member.is_open) return ["ready", "is-succeeded"];
@@ -239,7 +239,7 @@ function Load({ load, capacity }: { load: number; capacity: number | null }) {
   );
 }
 
-/** In a word how a node stands, and the colour of it. */
+/** The state of a node in a word, and its colour. */
 function nodeState(node: Node): [string, string] {
   if (node.is_alive) return ["running", "is-succeeded"];
   if (node.awaited_until === null) return ["gone", "is-failed"];

@@ -92,7 +92,7 @@ function Later({ load, props, isQuiet }: { load: Load; props: PageProps; isQuiet
   );
 }
 
-/** Load a part of the page; while the server is away, wait until it is back. */
+/** Load a part of the page; while the server is down, wait until it responds. */
 async function bring(load: Load, onProblem: (problem: "away" | "changed") => void, isGone: () => boolean): Promise<void> {
   for (;;) {
     try {

@@ -1,4 +1,4 @@
-/** The backfills of a job: how far those that go on have come, and a way to end them. */
+/** The backfills of a job: their progress, and a button to cancel them. */
 
 import { useState } from "preact/hooks";
 import { path, send } from "../api/client";
@@ -81,5 +81,5 @@ function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgres
   );
 }
 
-/** Only what is over fills the bar: what waits is not done. */
+/** Only ended runs fill the bar. */
 const ORDER = ["succeeded", "failed", "timed_out", "lost", "cancelled", "skipped"];

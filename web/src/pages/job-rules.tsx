@@ -1,4 +1,4 @@
-/** Under which rules a job runs, where each of them was written, and the file itself. */
+/** The rules of a job, where each is set, and its file. */
 
 import { useEffect, useState } from "preact/hooks";
 import { getText, path } from "../api/client";

@@ -22,7 +22,7 @@ export function JobSummary({ job }: { job: JobDetail }) {
   const history = useApi<StepHistory>(withQuery(path`/jobs/${job.job}/steps`, { limit: 40 }), isOwn);
   const graph = useApi<Graph>(job.is_defined ? path`/jobs/${job.job}/graph` : null);
   const { data: stats } = durations;
-  // All at once: a card that came late would push down what somebody reads.
+  // All at once: a card that came late would push down what is being read.
   const isReady = [history, graph, durations, recent].every((one) => one.data !== undefined || one.error !== undefined || !one.isLoading);
   return (
     <>

@@ -76,7 +76,7 @@ function Actions({ job }: { job: JobDetail }) {
       Show on timeline
     </a>
   );
-  // Nothing of a deleted job can be run or planned; its runs that go on can still be ended.
+  // A deleted job cannot be run or planned; its active runs can still be cancelled.
   if (!may("operator") || (job.retired_at && !job.active)) return onTimeline;
   if (job.retired_at) {
     return (

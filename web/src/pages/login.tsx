@@ -1,4 +1,4 @@
-/** Where a token is asked for. */
+/** The sign-in page. */
 
 import { useState } from "preact/hooks";
 import { signIn } from "../state/session";

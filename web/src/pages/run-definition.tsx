@@ -1,4 +1,4 @@
-/** What a job was when its run was launched, and what of that is another today. */
+/** The definition of a job when its run was launched, compared with the current one. */
 
 import { path } from "../api/client";
 import type { DefinitionChange, RunDefinition, RunDetail } from "../api/types";
@@ -7,7 +7,7 @@ import { jobPath } from "../state/route";
 import { Card, Loading, Problem } from "../ui/parts";
 
 export function DefinitionAtStart({ run }: { run: RunDetail }) {
-  // Asked for again when the next attempt begins, or the job changes: both may make it another.
+  // Read again when the next attempt begins, or the job changes: both may change it.
   const { data, error, reload } = useApi<RunDefinition>(`${path`/runs/${run.run}/definition`}?attempt=${run.attempt}`, (event) => event.type === "job" && event.job === run.job);
   const hasChanged = data?.is_current === false && data.changes.some((one) => one.side !== "both");
   return (

@@ -354,7 +354,7 @@ function StepFacts({ step }: { step: StepState }) {
   );
 }
 
-/** What somebody asked for; else what went wrong; else what runs; else the last. */
+/** The step in the address; else a failed one; else a running one; else the last. */
 function choose(run: RunDetail, step: string | null, attempt: number | null): Chosen | null {
   if (step) return { step, attempt: attempt ?? (run.attempt || 1) };
   const hasLog = (name: string) => run.logs.some((one) => one.step === name && one.attempt === run.attempt);

@@ -1,4 +1,4 @@
-/** What time it is, once a second; the server's clock, as far as it was heard. */
+/** The current time, once a second; corrected by the server's clock. */
 
 import { signal } from "@preact/signals";
 

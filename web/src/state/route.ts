@@ -23,7 +23,7 @@ export function go(target: string, replace = false): void {
   if (isNewPage) document.querySelector("main")?.scrollTo(0, 0);
 }
 
-/** Change parts of the query and stay where one is; filters live in the address, so that they can be shared. */
+/** Change parts of the query and stay on the page; filters are in the address, so that they can be shared. */
 export function setQuery(changes: Record<string, string | null>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {

@@ -10,14 +10,14 @@ const RANK: Record<Role, number> = { viewer: 0, operator: 1, editor: 2, admin: 3
 
 const AGAIN_MS = 2_000;
 
-/** Why it is not known yet who is signed in: the server is away. Empty: it is known, or being asked for the first time. */
+/** Why it is unknown who is signed in: the server does not respond. Empty: it is known, or the first request is in flight. */
 export const awayBecause = signal("");
 
 /** A first start shows a link with a token behind '#', which no server sees; it is used once and taken out of sight. */
 export async function signInFromAddress(): Promise<void> {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (location.hash) history.replaceState(null, "", location.pathname + location.search);
-  // A server that is away has refused nobody: whoever opens the page meanwhile is let in when it is back.
+  // A server that does not respond has refused no one: the page opens when the server responds.
   while (!(token && (await isSettled(() => signIn(token), true))) && !(await isSettled(recognize, false))) {
     await new Promise((done) => setTimeout(done, AGAIN_MS));
   }
@@ -28,7 +28,7 @@ async function recognize(): Promise<void> {
   session.value = await get<Session>("/session");
 }
 
-/** Try it; false: it is to be tried again. `isOptional`: a refusal only means that another way has to be tried. */
+/** Try once; false: retry. `isOptional`: after a refusal another way is tried. */
 async function isSettled(work: () => Promise<void>, isOptional: boolean): Promise<boolean> {
   try {
     await work();
@@ -38,7 +38,7 @@ async function isSettled(work: () => Promise<void>, isOptional: boolean): Promis
       awayBecause.value = (error as Error).message;
       return false;
     }
-    // Used up or mistyped: whoever is signed in already stays so.
+    // Used or mistyped: an existing session continues.
     if (!isOptional) session.value = null;
     return !isOptional;
   }

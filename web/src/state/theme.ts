@@ -6,7 +6,7 @@ import { keptSignal } from "./kept";
 export const THEMES = ["system", "light", "dark"] as const;
 export const theme = keptSignal("theme", THEMES, "system");
 
-/** Grows whenever colours change, so that what is drawn on a canvas is drawn anew. */
+/** Increases when colours change, so that canvases are redrawn. */
 export const paint = signal(0);
 
 effect(() => {

@@ -1,4 +1,4 @@
-/** The stretch of time that is looked at, and how it moves. Milliseconds since 1970; fractions are fine. */
+/** The visible period, and how it moves. Milliseconds since 1970; fractions are fine. */
 
 export interface Window {
   from: number;
@@ -24,7 +24,7 @@ export const PRESETS = [
 /** Of what is shown, three quarters are past: most questions are about it. */
 export const NOW_PLACE = 0.72;
 
-/** Which stretch to begin with: no longer than the ledger is old, no shorter than it takes to see something. */
+/** The first visible period: no longer than the history of the ledger, and long enough to show something. */
 export function fittingSpan(ageMs: number | null, lanes: number, shown: number): number {
   const young = PRESETS.find((preset) => preset.span >= 900_000 && preset.span * NOW_PLACE >= (ageMs ?? 0));
   if (young && young.span <= DEFAULT_SPAN) return young.span;

@@ -28,7 +28,7 @@ test("offsets have hours and minutes", () => {
   assert.equal(offsetText(at("2026-03-02T00:00:00Z"), "America/New_York"), "−05:00");
 });
 
-test("every time is told here, there, and in UTC, each once", () => {
+test("every time is shown here, there, and in UTC, each once", () => {
   assert.equal(everywhere(at("2026-03-02T09:00:00Z"), "Europe/Berlin", "Asia/Tokyo").length, 3);
   assert.equal(everywhere(at("2026-03-02T09:00:00Z"), "UTC", "UTC").length, 1);
 });

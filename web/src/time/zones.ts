@@ -1,4 +1,4 @@
-/** Local times in a zone, by the browser's own tables. */
+/** Local times in a zone, by the browser's own zone data. */
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 

@@ -1,4 +1,4 @@
-/** How lanes are drawn: gaps below, then how late and how long, then what happened, then what is to come. */
+/** Draws lanes: gaps below, then lateness and duration, then outcomes, then future occurrences. */
 
 import { STATES, BAD_STATES } from "../ui/outcomes";
 import type { Window } from "../time/window";
@@ -125,7 +125,7 @@ function drawMarks(scene: Scene, marks: MarkItem[], y: number, height: number): 
   if (!shown.length) return;
   const size = shapeSize(scene, shown);
   for (const mark of shown) drawCourse(scene, mark, y, height, size);
-  // What went wrong is drawn last, so that it is never hidden by what went well.
+  // Failures are drawn last, so that successes never hide them.
   for (const isBad of [false, true]) {
     for (const mark of shown) {
       if (BAD_STATES.includes(mark.state) === isBad) drawMark(scene, mark, y, height, size);

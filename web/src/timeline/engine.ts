@@ -1,4 +1,4 @@
-/** The moving part of the timeline: knows what is looked at, asks for it, and draws it when something changed. */
+/** The engine of the timeline: knows what is visible, reads it, and draws it when something has changed. */
 
 import { signal } from "@preact/signals";
 import { nowMs } from "../state/now";
@@ -52,7 +52,7 @@ export class Engine {
   private glide: { from: Window; to: Window; since: number } | null = null;
   private clock: number;
   private isGone = false;
-  /** Whether nobody has said yet how much time to show. */
+  /** Whether the visible period was not chosen yet. */
   private isUnasked: boolean;
 
   constructor(
@@ -131,7 +131,7 @@ export class Engine {
     else this.request();
   }
 
-  /** The first answer tells what there is to see. */
+  /** The first result shows how much history there is. */
   private settle(answer: Timeline): void {
     if (!this.isUnasked || !this.isFollowing.value) return;
     this.isUnasked = false;

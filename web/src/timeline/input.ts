@@ -1,4 +1,4 @@
-/** Hands on the timeline: wheel, drag, pinch and keys. */
+/** Input on the timeline: wheel, drag, pinch and keys. */
 
 import { askedBulk } from "../actions";
 import { may } from "../state/session";

@@ -94,7 +94,7 @@ export class Lanes {
     this.askSoon(this.blocks.size ? 80 : 0);
   }
 
-  /** Some jobs changed; null: nobody knows which. */
+  /** Some jobs changed; null: unknown which. */
   touch(jobs: ReadonlySet<string> | null): void {
     for (const number of new Set([...this.blocks.keys(), ...this.asked.keys()])) {
       const block = this.blocks.get(number);
@@ -169,7 +169,7 @@ export class Lanes {
       const lanes = answer.lanes.map(prepare);
       const now = performance.now();
       const restsUntil = now + Math.max(1_000, 4 * (now - asked));
-      // What was asked for at once may be an answer from just before the change: it is looked at once more.
+      // An immediate result may be from just before the change: it is read once more.
       const isStale = asked - (this.touched.get(number) ?? -Infinity) < KEPT_MS;
       const before = this.blocks.get(number)?.lanes;
       // The order follows from what happens: a lane that moved here has left another block.

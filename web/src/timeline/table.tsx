@@ -1,4 +1,4 @@
-/** The same stretch of time in words: for screen readers, for keyboards, and for copying. */
+/** The same period as text: for screen readers, for keyboards, and for copying. */
 
 import { nowMs } from "../state/now";
 import { jobPath, runPath } from "../state/route";

@@ -107,7 +107,7 @@ export function TimelineView({ filter, span, at, view, children }: Props) {
   );
 }
 
-/** The stretch that is looked at goes into the address, a moment after it came to rest. */
+/** The visible period goes into the address, a moment after it stopped moving. */
 function keepAddress(engine: Engine): () => void {
   let timer = 0;
   const stop = engine.version.subscribe(() => {

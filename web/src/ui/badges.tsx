@@ -42,7 +42,7 @@ export function Tag({ name, isOn, onPick }: { name: string; isOn?: boolean; onPi
   );
 }
 
-/** What there is to say of a job of which no run has ended. */
+/** The label of a job without an ended run. */
 export function NeverRan({ job }: { job: { skips: Record<string, number>; active: number } }) {
   const reasons = Object.entries(job.skips);
   if (job.active) return <span class="quiet small">first run in progress</span>;

@@ -47,12 +47,12 @@ interface FormProps {
   isWide?: boolean;
   isReady?: boolean;
   onClose: () => void;
-  /** Does it; returns what to say when it was done. */
+  /** Performs the action; returns the message to show. */
   onSubmit: () => Promise<string>;
   children: ComponentChildren;
 }
 
-/** A dialog that does one thing; what goes wrong is said in it, and it stays open. */
+/** A dialog for one action; an error is shown in it, and it stays open. */
 export function FormDialog({ title, action, isDangerous, isWide, isReady = true, onClose, onSubmit, children }: FormProps) {
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");

@@ -22,7 +22,7 @@ export function ActionTag({ action }: { action: Fire["action"] }) {
   );
 }
 
-/** A word stands where the clock changes in between. */
+/** A note is shown where the clock changes in between. */
 export function Fires({ fires }: { fires: Due[] }) {
   return (
     <ol class="fires">

@@ -1,4 +1,4 @@
-/** Lines of the ledger as a table. */
+/** Entries of the ledger as a table. */
 
 import type { Run } from "../api/types";
 import { whyPath } from "../timeline/input";

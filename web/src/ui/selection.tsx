@@ -1,4 +1,4 @@
-/** What is selected in a table, and the bar that acts on all of it. */
+/** The selection in a table, and the bar with actions on it. */
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";

@@ -1,4 +1,4 @@
-/** A word about what was just done; it goes by itself, and screen readers hear it. */
+/** A short message about an action; it disappears by itself, and screen readers read it. */
 
 import { signal } from "@preact/signals";
 
@@ -17,7 +17,7 @@ export function say(text: string, isBad = false): void {
   window.setTimeout(() => (words.value = words.value.filter((one) => one !== word)), isBad ? 10_000 : 5_000);
 }
 
-/** Do something and say how it went. */
+/** Perform an action and show its result. */
 export async function attempt(work: () => Promise<string>): Promise<void> {
   try {
     say(await work());
