@@ -51,16 +51,18 @@ PHRASES = {
     r"of which this evertick": "say what this version can do",
     r"the (job's|effective) policy": "the job's rule, by its name",
     r"(overlap|catch-up) policy": "overlap rule, catch-up rule",
-}
-"""What is not written anywhere, and what is written instead."""
-
-PROSE_PHRASES = {
     r"somebody": "name the actor: a user, another node",
     r"whoever": "name the actor",
     r"is told": "receives, is notified",
     r"what (became|becomes) of": "the outcome of",
-    r"what of": "say what is asked",
     r"for ever": "until it is stopped, forever",
+    r"said again": "repeated, a duplicate",
+    r"belongs? into": "belongs in, must be in",
+}
+"""What is not written anywhere, and what is written instead."""
+
+PROSE_PHRASES = {
+    r"what of": "say what is asked",
     r"carr(y|ies|ied) (it )?out": "run, execute",
     r"or the like": "name it, or leave it out",
     r"each list is that": "say what is listed",

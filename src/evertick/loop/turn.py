@@ -153,7 +153,7 @@ class Turn:
         self._draft.answers[request_id] = answer_text(answer)
         self._draft.request_jobs[request_id] = job_id
 
-    # --- what becomes of runs
+    # --- outcomes of runs
 
     def forget(self, buckets: Collection[int]) -> None:
         """This node no longer owns these buckets: drop the entries decided about them in this turn.

@@ -10,7 +10,7 @@ from evertick.model.instant import Instant
 
 
 class Refusal(StrEnum):
-    """Why a request was not carried out."""
+    """Why a request was not executed."""
 
     NOT_FOUND = "not-found"
     CONFLICT = "conflict"

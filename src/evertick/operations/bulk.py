@@ -150,7 +150,7 @@ def _submitted(
     by: str,
     audit: Audit,
 ) -> BulkItem:
-    """The item with its request; one that is refused does not keep the others from being carried out."""
+    """The item with its request; a refused one does not affect the others."""
     if item.obstacle is not None:
         return item
     request_id = f"bulk-{digest(chr(10).join((base, action, item.job, item.run or '')))}"

@@ -279,7 +279,7 @@ class Operations(Protocol):
         """Whether the ledger has every occurrence exactly once."""
         ...
 
-    # --- commands: durable requests, and one `request_id` is carried out once; without it every call is a new request.
+    # --- commands: durable requests; a `request_id` is executed once, and without it every call is a new request.
     # `wait_seconds` is how long to wait for the scheduler's answer.
 
     def trigger(

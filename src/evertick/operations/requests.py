@@ -39,9 +39,9 @@ def trigger_request(
     scheduled_for: Instant | None = None,
     parent: RunKey | None = None,
 ) -> Request:
-    """`scheduled_for` is the time that the run is told it is for; without it, the time of asking to the millisecond.
+    """`scheduled_for` is the due time of the run; without it, the time of the request, to the millisecond.
 
-    Its id names that time, and is shorter for it.
+    The id of the run contains that time, which makes it short.
     """
     payload: dict[str, object] = {"trigger": trigger, "params": params}
     if scheduled_for is not None:
@@ -61,10 +61,10 @@ def retry_request(
     job: Job | None = None,
     from_failed: bool = False,
 ) -> Request:
-    """A new run for the time that another one was for, with what that one was given.
+    """A new run for the same due time as another one, with the same parameters.
 
     With `from_failed` it keeps the steps that succeeded, which must still be in the definition `job`; else `Conflict`.
-    All that the run needs travels in the request, so it is not lost with whoever asked or carries it out.
+    The request contains everything that the run needs, so nothing depends on the process that sends or executes it.
     """
     params = resume_params(row, job) if from_failed else given_params(row)
     key = row.key

@@ -36,7 +36,7 @@ def hour_kind(at: Instant, state: RunState, trigger: Trigger, reason: SkipReason
 
 
 class HourCounts(dict[HourKind, HourCount]):
-    """Counts by hour and kind; a count that comes to nothing is left out."""
+    """Counts by hour and kind; zero counts are left out."""
 
     def add(self, kind: HourKind, entries: int, occurrences: int) -> None:
         known = self.get(kind, NOTHING)

@@ -339,7 +339,7 @@ class SimulatedExecutors:
             attempt.call = None
             self._end(attempt, self._sub_runs.tell(key, told.end.state))
 
-    # What becomes of attempts
+    # Outcomes of attempts
 
     def _finish(self, attempt: _Attempt) -> None:
         luck, failure = self._random.random(), self._faults().failure
@@ -371,7 +371,7 @@ class SimulatedExecutors:
                 self._tell(node, RunHeartbeat(attempt.key, attempt.number))
             self._timeline.after(LEASE_US // BEATS_PER_LEASE, self._beat, attempt)
 
-    # How it is told
+    # Reports
 
     def _refuse(self, caller: Caller, report: LaunchRefused | RunUnknown) -> None:
         """Refuse the launch: reported once, possibly late, and only to the process that asked."""

@@ -54,7 +54,7 @@ class Part:
 
 
 class Orders(Protocol):
-    """What was ordered, by whoever ordered it: a line holds less than a simulation wants to know."""
+    """Orders by their sender: a line contains less than a simulation needs to know."""
 
     def launch_of(self, key: RunKey, attempt: int) -> Launch: ...
 

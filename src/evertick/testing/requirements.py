@@ -34,7 +34,7 @@ class PreviousSuccessWatch:
         self._timeline = timeline
         self._required = required
         self._margin_us = margin_us
-        """What the ledger was told so long ago has reached whoever owns the job by now."""
+        """A change that is this old has reached the owner of the job."""
         self._there_since = there_since
         self._has_active = has_active
         """Whether the ledger has runs of a job that may have ended since: their owner knows it first."""
@@ -45,7 +45,7 @@ class PreviousSuccessWatch:
         self._verdicts: dict[RunKey, str] = {}
 
     def ended(self, row: LedgerRow) -> None:
-        """The ledger is told how a run ended; a skip is no run."""
+        """The end of a run is recorded; a skip is not a run."""
         if row.state in ENDED:
             self._ends[row.key.job_id].append(_End(row.key, self._timeline.now, row.state))
 

@@ -191,7 +191,7 @@ def draw_scenario(
         calls = draw_calls(Random(f"calls {seed}"), names, [job.id for job in called])
         scenario = replace(scenario, called=called, calls=calls)
     if scenario.has_keepers:
-        # Some runs are longer than a lease lasts, or nobody would see what becomes of them.
+        # Some runs are longer than a lease, so that their outcome after its end is tested.
         scenario = replace(scenario, run_max_us=period_us * Random(f"long runs {seed}").choice((2, 6, 15)))
     return replace(scenario, jobs=tuple(map(scenario.settled, scenario.jobs)))
 

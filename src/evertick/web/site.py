@@ -37,7 +37,7 @@ class File:
     media_type: str
     etag: str
     is_immutable: bool
-    """Its name changes with its content, so a browser may keep it for ever."""
+    """Its name changes with its content, so a browser may cache it forever."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Runs the page: reads every few seconds, draws, and carries out what the keys ask for."""
+"""Runs the page: reads every few seconds, draws, and executes the actions of the keys."""
 
 from __future__ import annotations
 

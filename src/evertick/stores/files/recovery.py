@@ -1,11 +1,11 @@
-"""What a folder of files says the ledger is, however its last owner ended, and whatever became of the files since.
+"""Rebuilds the ledger from a folder of files, however its last owner ended, and whatever happened to the files.
 
     ledger.json           a snapshot: everything up to write number n
     ledger.jsonl          the writes after it, one line each
     *.previous            the generation before: its snapshot, and the writes from there to the present snapshot
 
-Writes are numbered, so any readable snapshot and the lines that follow it without a hole make a ledger. What is
-unreadable is set aside, never deleted, and said.
+Writes are numbered, so any readable snapshot and the lines that follow it without a gap form a ledger. An
+unreadable file is set aside and reported, never deleted.
 """
 
 from __future__ import annotations
