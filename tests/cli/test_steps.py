@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from evertick.cli.step_tree import tree_of
+from evertick.cli.step_tree import tree_of, with_items
 from tests.cli.invoke import code_of, failed_run, make_folder, run
 
 
@@ -33,6 +33,18 @@ def test_of_several_dependencies_the_last_one_is_the_parent_and_the_others_are_n
         ("", "a", ()),
         ("", "b", ()),
         ("└─ ", "c", ("a",)),
+    ]
+
+
+def test_items_are_below_their_step_in_their_order_and_before_what_depends_on_it():
+    items = [("list", None), ("all[10]", "all"), ("all[9]", "all"), ("all", None)]
+    depends = with_items({"list": (), "all": ("list",), "show": ("all",)}, items)
+    assert [f"{line.prefix}{line.name}" for line in tree_of(list(depends), depends)] == [
+        "list",
+        "└─ all",
+        "   ├─ all[9]",
+        "   ├─ all[10]",
+        "   └─ show",
     ]
 
 

@@ -52,6 +52,10 @@ def test_items_go_on_without_their_scheduler_and_a_retry_repeats_only_those_that
         assert (steps["double[4]"]["item_of"], steps["double[4]"]["item"]) == ("double", "5")
         assert scheduler.run("logs", run, "--step", "double[4]") == "10\n"
 
+        shown = scheduler.run("status", run, "--output", "table")
+        assert [line for line in shown.splitlines() if "double[6] 7" in line and "exit code 1" in line]
+        assert "(29 more items succeeded)" in shown
+
         (tmp_path / "mended").touch()
         (tmp_path / "began").unlink()
         again = scheduler.data("retry", run, "--from-failed", "--wait", "--timeout", "60")["run"]

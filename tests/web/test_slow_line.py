@@ -31,6 +31,10 @@ def write_busy_jobs(folder):
         "chatty": f"{YEARLY}command: seq -f 'this is line %g of the log' {LINES}\n",
         "doomed": 'schedule: "2-57/5 * * * *"\ncommand: exit 1\n',
         "sieve": f"{YEARLY}command: 'true'\n",
+        "items": YEARLY
+        + "steps:\n  - {name: list, command: seq 1 64, output: N}\n  - name: square\n    command: "
+        + "'echo $((EVERTICK_RUN_ITEM * EVERTICK_RUN_ITEM)); test $EVERTICK_RUN_ITEM != 7'\n"
+        + "    each: {from: list, continueOnFailure: true}\n",
         "steps": YEARLY
         + "steps:\n  - {name: slow, command: sleep 2}\n  - {name: bad, command: exit 1, depends: slow}\n",
     }
@@ -182,6 +186,26 @@ def test_a_retried_run_has_an_axis_of_its_own(page, busy):
     expect(bar).to_have_count(1)
     # The step that was not repeated took two seconds, long before.
     assert float(bar.evaluate("bar => parseFloat(bar.style.left)")) < 90
+
+
+def test_the_items_of_a_step_fit_under_it_and_each_has_its_log(page, busy):
+    run = busy.post("/jobs/items/trigger?wait=10")["run"]
+    wait_for(lambda: busy.get(f"/runs/{run}")["state"] == "failed")
+    page.goto(f"{busy.url}/runs/{run}")
+    # What failed is chosen.
+    expect(page.get_by_text("Output of square[6]")).to_be_visible()
+    items = page.get_by_role("group", name="Items of square")
+    expect(items.get_by_text("64 items: 1 failed, 63 succeeded")).to_be_visible()
+    expect(items.get_by_role("button")).to_have_count(64)
+    expect(items.get_by_role("button", pressed=True)).to_have_count(1)
+    expect(page.locator(".gantt-row")).to_have_count(2)
+    box = items.bounding_box()
+    assert box is not None
+    assert box["height"] < 260, "a field of 64 items must leave room for the steps"
+    items.get_by_role("button", name="square[11]: 12 · Succeeded").click()
+    expect(page.get_by_text("Output of square[11]")).to_be_visible()
+    expect(page.locator(".log-line").first).to_contain_text("144")
+    expect(page.get_by_text("item 12")).to_be_visible()
 
 
 def test_a_job_that_always_fails_is_red_at_the_zoom_of_a_day(page, busy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,7 @@ from evertick.cli.step_tree import TreeLine, tree_of, with_items
 from evertick.cli.times import local_text
 from evertick.model.duration import duration_text
 from evertick.model.instant import from_datetime
+from evertick.model.steps import cut
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from evertick.operations.results.runs import RunDetail, Step
 
 NOT_STARTED = "-"
+ITEMS_MAX = 20
+"""Items of a step that are listed one by one; of more, those that succeeded are counted."""
+VALUE_MAX = 40
 
 
 class StepLine(NamedTuple):
@@ -37,8 +42,11 @@ class StepLine(NamedTuple):
 
 def step_lines(run: RunDetail) -> list[StepLine]:
     """The steps of the definition as a tree with their items, then those that the run has beside them."""
-    ran = {step.name: step for step in run.steps}
-    depends = with_items(run.depends, [(step.name, step.item_of) for step in run.steps])
+    folded = _folded_items(run)
+    ran = {step.name: step for step in run.steps if step.name not in folded}
+    items = [(step.name, step.item_of) for step in ran.values()]
+    more = [(f"({count} more items succeeded)", step) for step, count in Counter(folded.values()).items()]
+    depends = with_items(run.depends, [*items, *more])
     lines = [
         StepLine(run.run, one.name, _drawn(one, ran), tuple(depends.get(one.name, ())), ran.pop(one.name, None))
         for one in tree_of(list(depends), depends)
@@ -46,9 +54,19 @@ def step_lines(run: RunDetail) -> list[StepLine]:
     return [*lines, *(StepLine(run.run, name, name, (), step) for name, step in ran.items())]
 
 
+def _folded_items(run: RunDetail) -> dict[str, str]:
+    """The items that succeeded, of steps with so many that the others would not be found; each with its step."""
+    counts = Counter(step.item_of for step in run.steps)
+    return {
+        step.name: step.item_of
+        for step in run.steps
+        if step.item_of is not None and counts[step.item_of] > ITEMS_MAX and step.state == "succeeded"
+    }
+
+
 def _drawn(line: TreeLine, ran: Mapping[str, Step]) -> str:
     step = ran.get(line.name)
-    value = "" if step is None or not step.item else f" {step.item}"
+    value = "" if step is None or not step.item else f" {cut(step.item, VALUE_MAX)}"
     return f"{line.prefix}{line.name}{value}"
 
 

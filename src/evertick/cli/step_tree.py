@@ -48,9 +48,9 @@ def with_items(
     return drawn
 
 
-def _place(name: str) -> tuple[int, str]:
-    """`a[9]` before `a[10]`."""
-    return len(name), name
+def _place(name: str) -> tuple[bool, int, str]:
+    """`a[9]` before `a[10]`, and what counts the rest behind both."""
+    return (not name.endswith("]"), len(name), name)
 
 
 def _below(

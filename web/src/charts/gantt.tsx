@@ -1,5 +1,6 @@
 /** The steps of a run in time, attempt by attempt. */
 
+import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import type { Attempt, AttemptStep } from "../api/types";
 import { now } from "../state/now";
@@ -8,6 +9,7 @@ import { spanTicks } from "../time/axis";
 import { bytes, roundSpan, span } from "../time/words";
 import { StateBadge } from "../ui/badges";
 import { lookOf } from "../ui/outcomes";
+import { ItemField } from "./items";
 
 export interface Chosen {
   attempt: number;
@@ -28,10 +30,12 @@ const STEPS_MAX = 24;
 /** Attempts with recorded steps. */
 const told = (attempt: Attempt) => attempt.started_at !== null || attempt.steps.length > 0;
 
+const itemsOf = (attempts: Attempt[], step: AttemptStep) => attempts.flatMap((one) => one.steps).filter((item) => item.item_of === step.name && item.attempt === step.attempt);
+
 export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
   const attempts = all.filter(told);
-  const steps = attempts.flatMap((one) => one.steps);
-  const isFoldable = (step: AttemptStep) => (step.state === "succeeded" || step.state === "pending") && step.name !== chosen?.step;
+  const steps = attempts.flatMap((one) => one.steps).filter((step) => step.item_of === null);
+  const isFoldable = (step: AttemptStep) => (step.state === "succeeded" || step.state === "pending") && step.name !== chosen?.step && !itemsOf(attempts, step).some((item) => item.name === chosen?.step);
   const others = steps.filter((step) => !isFoldable(step)).length;
   const foldable = steps.length > STEPS_MAX && others > 0 ? steps.length - others : 0;
   const [wantsFold, setFolded] = useState(true);
@@ -48,17 +52,17 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
       {attempts.map((attempt) => (
         <div key={attempt.attempt} class="gantt-attempt">
           {all.length > 1 && <AttemptHead attempt={attempt} />}
-          {attempt.steps.filter((step) => !isFolded || !isFoldable(step)).map((step) => (
-            <GanttRow
-              key={step.name}
-              step={step}
-              first={first}
-              last={last}
-              lines={lines}
-              isChosen={chosen?.attempt === attempt.attempt && chosen.step === step.name}
-              onPick={() => onPick({ attempt: attempt.attempt, step: step.name })}
-            />
-          ))}
+          {attempt.steps.filter((step) => step.item_of === null && (!isFolded || !isFoldable(step))).map((step) => {
+            const items = itemsOf([attempt], step);
+            const pick = (name: string) => onPick({ attempt: attempt.attempt, step: name });
+            const own = chosen?.attempt === attempt.attempt ? chosen.step : undefined;
+            return (
+              <Fragment key={step.name}>
+                <GanttRow step={step} first={first} last={last} lines={lines} isChosen={own === step.name} onPick={() => pick(step.name)} />
+                {items.length > 0 && <ItemField items={items} chosen={own} onPick={pick} />}
+              </Fragment>
+            );
+          })}
         </div>
       ))}
       {foldable > 0 && (

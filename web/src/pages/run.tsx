@@ -335,6 +335,7 @@ function Output({ run, chosen, onPick, line }: OutputProps) {
 /** What a step cost and handed on. */
 function StepFacts({ step }: { step: StepState }) {
   const facts = [
+    step.item !== null && `item ${step.item || "(hidden: it holds a secret)"}`,
     step.detail,
     step.tries > 1 && `${step.tries} tries`,
     step.cpu_seconds >= 0.001 && `CPU ${span(step.cpu_seconds * 1000)}`,
