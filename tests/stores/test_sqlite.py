@@ -316,6 +316,21 @@ def test_two_processes_hammer_one_file_without_an_error(path):
     store.close()
 
 
+def test_a_second_store_of_a_process_does_not_let_another_process_remove_the_log_of_the_first(path):
+    """SQLite holds POSIX locks: a process that closes a descriptor of the file loses those of all its connections."""
+    first = SqliteStore(path)
+    enter(first, planned(occurrence()))
+    second = SqliteStore(path)
+    log = path.with_name(path.name + "-wal")
+    inode = log.stat().st_ino
+    visit = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM evertick_runs').fetchall()"
+    subprocess.run([sys.executable, "-c", visit, str(path)], check=True)
+    assert log.exists()
+    assert log.stat().st_ino == inode
+    second.close()
+    first.close()
+
+
 def test_a_writer_waits_for_another_and_a_reader_does_not(path):
     one, other = SqliteStore(path), SqliteStore(path)
     try:

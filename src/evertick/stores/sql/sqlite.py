@@ -6,6 +6,7 @@ others read, each thread on its own, and never wait for the writer.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
@@ -239,7 +240,13 @@ def _make_private(path: Path) -> None:
     """Only its owner reads a ledger: parameters and error texts may hold secrets."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        # It must not be opened here: to close it would release the locks that SQLite holds on it for the other
+        # connections of this process, and another process would delete the write-ahead log that they use.
+        if path.is_dir() or not os.access(path, os.R_OK | os.W_OK):
+            reason = os.strerror(errno.EISDIR if path.is_dir() else errno.EACCES)
+            raise StoreUnavailable(f"the ledger {path} cannot be opened: {reason}.") from None
     except OSError as error:
         raise StoreUnavailable(f"the ledger {path} cannot be opened: {error.strerror}.") from error
 
