@@ -146,9 +146,9 @@ def _some(runs: Sequence[str]) -> str:
 
 
 def _table(columns: tuple[Column, ...], rows: Sequence[object], title: str, count: int | None, room: int) -> Table:
-    known, more = (len(rows), " or more") if count is None else (count, "")
+    known, at_least = (len(rows), "at least ") if count is None else (count, "")
     if known > room:
-        title = f"{title} ({room} of {known:,}{more})"
+        title = f"{title} ({room} of {at_least}{known:,})"
     elif count is not None:
         title = f"{title} ({known:,})"
     return Table(columns, rows[:room], title)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -111,11 +112,16 @@ def _preview_all(target: Target, override: Missed | None, since: str | None, out
         Column("Would skip", "skips", right=True),
         Column("Waiting", "waiting", right=True),
         Column("Skipped earlier", "skipped_earlier", right=True),
-        Column("Planned through", "watermark", "dim", optional=True),
+        Column("Planned through (UTC)", _planned_through, "dim", optional=True),
     )
     show(output, affected, Table(columns, affected))
     if not affected:
         note(f"None of {counted(len(scheduled), 'scheduled job')} has missed an occurrence.")
+
+
+def _planned_through(row: Row) -> str:
+    at = row["watermark"]
+    return whole_second_text(at, "UTC") if isinstance(at, datetime) else ""
 
 
 def _summary(operations: Operations, job: str, override: Missed | None, since: str | None) -> Row:
