@@ -79,7 +79,7 @@ STEP = "steps:\n  - name: a\n    command: x\n"
         pytest.param(STEP + "    each: {from: a}\n    output: A\n", "step 'a' depends on itself", id="itself"),
         pytest.param(
             STEP + "  - {name: b, command: x, each: {from: a}}\n",
-            "a.yaml:2:11: step 'b' runs for each value of step 'a', which hands nothing on. Add 'output: NAME'",
+            "a.yaml:2:11: step 'b' runs for each value of step 'a', which has no output. Add 'output: NAME'",
             id="a step without output",
         ),
         pytest.param(STEP + "    each: {matrix: {n: [1]}, values: [a]}\n", "contradict each other", id="two lists"),

@@ -142,7 +142,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "restored backup",
         "a ledger is replaced by its backup, also by a damaged one",
-        "`evertick db restore` checks the backup and keeps the former ledger",
+        "`evertick db restore` checks the backup and keeps the previous ledger",
         ("tests/stores/test_transfer.py::TestRestore",),
         rounds=5,
         kept="what happened after the backup",
@@ -161,7 +161,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "suspended process (SIGSTOP)",
         "a node, a keeper, a member and a scheduler of a fleet are stopped beyond their leases and continue",
-        "another takes over; the one that slept writes and launches nothing that is no longer its own",
+        "another takes over; the suspended one writes and launches nothing that another owns by then",
         (
             f"{TAKEOVER}::test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is_no_longer_its_own",
             f"{HUNG}::test_a_stopped_keeper_is_replaced_and_its_runs_go_on",
@@ -188,7 +188,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "deadlocks and races in the database",
         "nodes lock the same rows in opposite order, and race for leases and places",
-        "one is repeated by the database's choice; both end",
+        "the database ends one of them, which is repeated; both succeed",
         (f"{SQL}::TestNodesThatRace", f"{SQL}::TestManyNodes"),
         rounds=3,
     ),
@@ -258,7 +258,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "duplicate names",
         "two files define the same job",
-        "errors for both files; a job that is at work continues with its first file",
+        "errors for both files; a loaded job continues with its first file",
         (
             "tests/definitions/test_source.py::test_two_files_with_one_id_are_errors_of_both_and_neither_is_loaded",
             "tests/definitions/test_watch.py::test_a_second_file_with_the_same_id_leaves_the_first_at_work",

@@ -72,7 +72,7 @@ def report_lists(steps: Sequence[Step], places: Mapping[str, Node], report: Repo
     for step in steps:
         source = None if step.each is None else by_name.get(step.each.from_step or "")
         if source is not None and source.output is None:
-            reason = f"step '{step.name}' runs for each value of step '{source.name}', which hands nothing on."
+            reason = f"step '{step.name}' runs for each value of step '{source.name}', which has no output."
             report.error(places[source.name], "output", reason, f"Add 'output: NAME' to step '{source.name}'.")
         owner = by_name.get(step_of(step.name) or "")
         if owner is not None and owner.each is not None:

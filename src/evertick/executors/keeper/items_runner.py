@@ -1,4 +1,4 @@
-"""Runs a step with `each`: its items, so many at once as it says, and what they add up to."""
+"""Runs a step with `each`: its items, at most `maxParallel` at once, and its result from theirs."""
 
 from __future__ import annotations
 
