@@ -251,6 +251,13 @@ def test_a_skip_says_why(job, house):
     expect(page.locator(".why")).not_to_contain_text("evertick ")
 
 
+def test_why_offers_to_retry_a_failed_run(job, house):
+    failed = house.get("/runs?state=failed&trigger=scheduler&limit=1")["items"][0]
+    page = job(failed["job"], f"?tab=ledger&at={failed['scheduled_for']}")
+    page.get_by_role("button", name="Retry this run").click()
+    wait_for(lambda: any(run["trigger"] == "retry" for run in house.get(f"/runs?job={failed['job']}")["items"]))
+
+
 def test_what_people_do_is_in_the_audit_log(page, house):
     page.goto(f"{house.url}/audit")
     expect(page.get_by_text("hash chain intact")).to_be_visible()
