@@ -1,4 +1,4 @@
-"""The earlier attempts of a run and their outcomes: a short text beside its line of the ledger."""
+"""The earlier attempts of a run and their outcomes: a short text in its ledger entry."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from evertick.model.plain_json import parse_json
 from evertick.model.steps import StepRecord, cut, read_step, step_plain
 
 ATTEMPTS_MAX: Final = 20
-"""Of more, the newest are kept: a run that was tried so often is not read from its beginning."""
+"""Of more, the newest are kept."""
 TEXT_MAX: Final = 64 * 1024
-"""Characters for all of them; beyond it the oldest go first."""
+"""Characters for all of them; beyond it the oldest are dropped first."""
 DETAIL_MAX: Final = 200
 
 
@@ -26,27 +26,27 @@ class AttemptRecord(NamedTuple):
     detail: str = ""
     executor: str = ""
     definition: str = ""
-    """What its job was, by the digest under which the ledger keeps that."""
+    """The digest under which the ledger has the definition of its job."""
     steps: tuple[StepRecord, ...] = ()
-    """Without what they handed on."""
+    """Without their outputs."""
     loss: str = ""
-    """Of a lost one: why, a word of `LossReason`."""
+    """For a lost attempt: why, a word of `LossReason`."""
 
 
 def with_attempt(text: str, ended: AttemptRecord) -> str:
-    """What is known of earlier attempts, and one more; said twice, it is there once."""
+    """The earlier attempts and one more; repeated, it is there once."""
     kept = [one for one in read_attempts(text) if one.attempt != ended.attempt]
     plain = [_plain(one) for one in (*kept, ended)][-ATTEMPTS_MAX:]
     written = _dumps(plain)
     while len(written) > TEXT_MAX and len(plain) > 1:
         del plain[0]
         written = _dumps(plain)
-    # One attempt of very many steps: when it began and ended is worth more than nothing.
+    # One attempt of very many steps: its times are worth more than nothing.
     return written if len(written) <= TEXT_MAX else _dumps([{**plain[0], "steps": []}])
 
 
 def read_attempts(text: str) -> tuple[AttemptRecord, ...]:
-    """The records that `with_attempt` wrote, oldest first; what cannot be one is passed over."""
+    """The records that `with_attempt` wrote, oldest first; invalid ones are ignored."""
     try:
         plain = parse_json(text) if text else []
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which share of the jobs a node may own: jobs hash into buckets, buckets are leased to nodes."""
+"""Which share of the jobs a node may own: jobs hash into buckets, and nodes lease buckets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which days a job leaves out, as values. Files and packages are read elsewhere: here every day is a number."""
+"""Which days a job excludes, as values. Files and packages are read elsewhere: here every day is a number."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Shift(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """A named set of days. Two are equal when their days are; what the days are called does not decide anything."""
+    """A named set of days. Two are equal if their days are; the names of the days decide nothing."""
 
     name: str
     weekdays: tuple[int, ...] = ()
@@ -38,7 +38,7 @@ class Calendar:
     days: tuple[Day, ...] = ()
     """In order."""
     labels: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """What each of `days` is called; empty where nothing is known, as for a calendar that was read from the ledger."""
+    """The name of each of `days`; empty if unknown, as for a calendar that was read from the ledger."""
     data_through: Day | None = field(default=None, compare=False, repr=False)
     """The last day that its sources cover; None: they have no end, or it is unknown."""
 
@@ -64,7 +64,7 @@ class CalendarRule:
 
 
 def rule_to_plain(rule: CalendarRule) -> dict[str, Any]:
-    """For the ledger: the days without what they are called, each as the distance from the one before it."""
+    """For the ledger: the days without their names, each as the distance from the one before it."""
     plain: dict[str, Any] = {word: [_to_plain(one) for one in found] for word, found in rule.named if found}
     return plain | ({"shift": str(rule.shift)} if rule.shift else {})
 

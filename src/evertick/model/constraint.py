@@ -1,4 +1,4 @@
-"""What must hold before, while and after a job runs, and what is done when it does not."""
+"""What must hold before, during and after a run of a job, and what happens if it does not."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class ActionKind(StrEnum):
 
 class KillTarget(StrEnum):
     THIS = "this"
-    """The run that broke the constraint."""
+    """The run that violated the constraint."""
     LATEST = "latest"
     ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something done when a constraint is broken."""
+    """An action for a violated constraint."""
 
     kind: ActionKind
     job_id: str = ""
