@@ -77,7 +77,7 @@ def duration_text(duration_us: int) -> str:
 
 
 def _why_unreadable(text: str) -> str:
-    """The reason most likely to help, judged from the outside in."""
+    """The reason most likely to help, checked from the outside in."""
     if not text:
         return "it is empty"
     if any(character.isspace() for character in text):

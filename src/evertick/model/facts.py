@@ -1,6 +1,6 @@
-"""What a line of the ledger rests on, as fields: the runs before it, what it waited for, and what stood in its way.
+"""The facts behind a ledger entry, as fields: the runs before it, what it waited for, and what was in its way.
 
-Kept as JSON in one column. Answers about a run are made from these fields, never from the words beside them.
+Stored as JSON in one column. Answers about a run are made from these fields, never from the text beside them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 from evertick.model.instant import Instant
 
 WAITS_MAX = 8
-"""Waits that a line keeps: the first ones tell why a run is late, and a run may wait for days."""
+"""Waits that an entry keeps: the first ones tell why a run is late, and a run may wait for days."""
 HOLDERS_MAX = 10
 
 
 class Parent(NamedTuple):
-    """A run that this one exists because of; the trigger says in which way."""
+    """A run that caused this one; the trigger says how."""
 
     run: str
     """Its id."""
     via: str = ""
-    """The step that asked for this run, or the constraint that was broken; empty: the run itself."""
+    """The step that requested this run, or the constraint that was violated; empty: the run itself."""
 
 
 class WaitKind(StrEnum):
@@ -33,7 +33,7 @@ class WaitKind(StrEnum):
     AFTER = "after"
     """The success of other jobs."""
     EXECUTOR = "executor"
-    """A member of the fleet that can take it."""
+    """A member of the fleet that can run it."""
     RATE = "rate"
     """The time that a backfill leaves between two starts."""
     HOLD = "hold"
@@ -41,20 +41,20 @@ class WaitKind(StrEnum):
 
 
 class Wait(NamedTuple):
-    """What a run waited for, when it first did."""
+    """What a run waited for, and since when."""
 
     kind: WaitKind
     since: Instant
     name: str = ""
-    """Of the queue or the executor, or how the job is held."""
+    """The queue or the executor, or how the job is held."""
     runs: tuple[str, ...] = ()
-    """Who held the places: ids of runs."""
+    """The runs that held the places, by id."""
     jobs: tuple[str, ...] = ()
     """The jobs whose success was missing."""
     detail: str = ""
-    """In words, what the executor lacked."""
+    """What the executor lacked, as text."""
     limit: int = 0
-    """Places that the queue has."""
+    """How many places the queue has."""
 
 
 class Facts(NamedTuple):
@@ -63,21 +63,21 @@ class Facts(NamedTuple):
     other: str = ""
     """The id of the run that was in the way of a skipped one, or that replaced it."""
     other_state: str = ""
-    """The state that run was in; empty: it took the place."""
+    """The state of that run; empty: it replaced this one."""
     missed_by: str = ""
-    """For an occurrence that was missed: the rule that kept it or did not, a word of `Missed`."""
+    """For a missed occurrence: the rule that kept or skipped it, a word of `Missed`."""
     loss: str = ""
     """For a run that ended as lost: why, a word of `LossReason`."""
     stop: str = ""
-    """For a run that another node than the owner of its job has: in words, why that node has to end it."""
+    """For a run on another node than the owner of its job: why that node must stop it, as text."""
     held_since: Instant = 0
     """For an occurrence of a paused or disabled job: since when the job was held."""
     success_for: Instant = 0
-    """For an occurrence that was skipped because the job had succeeded: the time that the success was for."""
+    """For an occurrence that was skipped because the job had succeeded: the due time of that success."""
     calendar: str = ""
     """For an occurrence on an excluded day: the calendar that excludes the day."""
     day: str = ""
-    """What that calendar calls the day."""
+    """The calendar's name for the day."""
     moved_to: Instant = 0
     """Where the calendar moved that occurrence; 0: nowhere."""
 
@@ -88,7 +88,7 @@ _SINGLE = Facts._fields[2:]
 
 
 def facts_text(facts: Facts) -> str:
-    """As the ledger keeps them: what is empty is left out, and no facts at all are no text."""
+    """As stored in the ledger: empty fields are left out, and no facts are an empty text."""
     if facts == NO_FACTS:
         return ""
     told: dict[str, Any] = {}
@@ -101,7 +101,7 @@ def facts_text(facts: Facts) -> str:
 
 
 def read_facts(text: str) -> Facts:
-    """What the ledger has; from a newer version what is not known here is passed over."""
+    """The facts in the ledger; unknown fields of a newer version are ignored."""
     if not text:
         return NO_FACTS
     told = json.loads(text)
@@ -119,7 +119,7 @@ def joined(facts: Facts, told: Facts) -> Facts:
 
 
 def with_wait(facts: Facts, wait: Wait) -> Facts:
-    """The facts with a wait noted, unless that one is known."""
+    """The facts with another wait, unless they have it already."""
     if len(facts.waits) >= WAITS_MAX or any((one.kind, one.name) == (wait.kind, wait.name) for one in facts.waits):
         return facts
     return facts._replace(waits=(*facts.waits, wait._replace(runs=wait.runs[:HOLDERS_MAX])))

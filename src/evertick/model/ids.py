@@ -26,13 +26,13 @@ def digest(text: str, characters: int = DIGEST_CHARACTERS) -> str:
 
 
 def request_id_of(kind: str, *parts: object) -> str:
-    """The id of a request that the scheduler makes: the same however often the same cause makes it."""
+    """The id of a request that the scheduler makes: the same cause always gives the same id."""
     cause = "\n".join(map(str, parts))
     return f"{kind}-{digest(cause, REQUEST_CHARACTERS)}"
 
 
 def origin_of(request_id: str) -> str:
-    """What the id of a run says of the request that it comes from: the request's id where that is short."""
+    """The part of a run's id that comes from its request: the request's id if that is short."""
     if len(request_id) <= ORIGIN_MAX and _SAFE.fullmatch(request_id):
         return request_id
     prefix = _PREFIX.match(request_id)

@@ -45,7 +45,7 @@ def to_text(instant: Instant) -> str:
 
 @lru_cache(maxsize=1 << 13)
 def _second_text(second: int) -> str:
-    # Remembered: an answer names thousands of instants, and most of them are those of the answer before.
+    # Cached: a response names thousands of instants, and most of them are those of the response before.
     return to_datetime(second * SECOND).replace(tzinfo=None).isoformat()
 
 

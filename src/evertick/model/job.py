@@ -20,13 +20,13 @@ from evertick.model.work import NOTHING, Step, Work
 
 class AfterMode(StrEnum):
     ALL = "all"
-    """Once each of them has ended in the way that counts."""
+    """When each of them has ended as required."""
     ANY = "any"
-    """Whenever one of them has."""
+    """When any of them has."""
 
 
 class AfterEnd(StrEnum):
-    """Which end of a run of another job counts. A skipped occurrence is not a run, and never does."""
+    """Which end of a run of another job counts. A skipped occurrence is not a run, and never counts."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -54,7 +54,7 @@ class After:
         return state in _COUNTS[self.on]
 
     def __str__(self) -> str:
-        """`any of a, b`, and which end counts where that is not a success."""
+        """`any of a, b`, and which end counts if that is not a success."""
         return f"{self.mode} of {self.named}"
 
     @property
@@ -79,7 +79,7 @@ class Origin:
 
 DEFAULT_ORIGIN: Final = Origin(note="default")
 
-# One of each for all the jobs that say nothing else: a node may hold a million of them.
+# One object of each for all jobs with the defaults: a node may have a million jobs.
 _NO_ORIGINS: Mapping[str, Origin] = MappingProxyType({})
 _NOT_WRITTEN: Mapping[str, str] = MappingProxyType({})
 _POLICY = Policy()
@@ -98,7 +98,7 @@ class Job:
     priority: int = 0
     enabled: bool = True
     timezone: str = "UTC"
-    """The zone its times are shown in, and that its schedules are read in unless they name their own."""
+    """The zone in which its times are shown, and its schedules are read unless they name their own."""
     work: Work = NOTHING
     """What it runs."""
     routing: Routing = _HERE
@@ -122,7 +122,7 @@ class Job:
     written: Mapping[str, str] = field(default_factory=lambda: _NOT_WRITTEN, compare=False, repr=False)
     """The rules as the definition writes them, by the value they decide: `overlapPolicy: all` for `missed`."""
     definition: str = field(default="", compare=False, repr=False)
-    """The digest of `model.definition`'s text of it; empty: the ledger does not keep that."""
+    """The digest of `model.definition`'s text of it; empty: the ledger does not have it."""
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -29,18 +29,18 @@ class JobRecord(NamedTuple):
     retired_at: Instant | None = None
     """When its definition went away; None while it is there."""
     last_success_at: Instant | None = None
-    """The time for which the newest successful run was due."""
+    """The due time of the newest successful run."""
     error: str = ""
     has_failed: bool = False
-    """Whether the run that ended last ended badly."""
+    """Whether the run that ended last failed."""
     since: Instant = 0
-    """From when on its present schedule line counts."""
+    """From when its current schedule line applies."""
     skip_next: int = 0
-    """Coming occurrences that a broken constraint takes away."""
+    """How many coming occurrences a violated constraint skips."""
     definition: str = ""
     """The digest of the definition that the ledger has."""
     asked_at: Instant = 0
-    """When the newest pause or resume was submitted that was answered: what was submitted before is out of date."""
+    """When the newest answered pause or resume was submitted: earlier ones are out of date."""
 
 
 class ScheduleLine(NamedTuple):
@@ -79,13 +79,13 @@ class RequestKind(StrEnum):
     RESUME = "resume"
     BACKFILL = "backfill"
     CHAIN = "chain"
-    """A job succeeded that this one runs after."""
+    """A job ended that this one runs after."""
     REPORT = "report"
     """The outcome of a run, from the node that ran it to the current owner of its job."""
 
 
 class Request(NamedTuple):
-    """Something a person or a program asked for; durable, so that any process may submit it."""
+    """A request of a person or a program; durable, so that any process may submit it."""
 
     id: str
     kind: RequestKind
@@ -104,22 +104,22 @@ class Claim(NamedTuple):
     queue: str
     limit: int
     job_ids: Sequence[str]
-    """Of all jobs in the queue: their runs that are active by the ledger have a place."""
+    """All jobs in the queue: their runs that are active according to the ledger have a place."""
     keys: Sequence[RunKey]
-    """The runs that want one, in this order; one that has a place keeps it."""
+    """The runs that need one, in this order; one that has a place keeps it."""
     priorities: Mapping[str, int] = {}  # a value, never changed
-    """Of the jobs whose waiting runs may go before those that want a place; 0 where it is not said."""
+    """Priorities of the jobs whose waiting runs may go first; 0 if unknown."""
     insisting: Collection[RunKey] = ()
-    """Runs that have given way for long enough: the run with the higher priority did not start."""
+    """Runs that have yielded for long enough: the run with the higher priority did not start."""
 
     def without_place(self, active: Collection[RunKey], waiting: Collection[RunKey] = ()) -> Sequence[RunKey]:
-        """Those that get no place: active runs keep theirs, then the first that asked."""
+        """Runs that get no place: active runs keep theirs, then the first that asked."""
         wanted = [key for key in self.keys if key not in active]
         free = max(self.limit - len(active), 0)
         return [key for number, key in enumerate(wanted) if number + self._before(key, active, waiting) >= free]
 
     def outranked(self, active: Collection[RunKey], waiting: Collection[RunKey]) -> Sequence[RunKey]:
-        """Those that get none only because runs of a higher priority wait elsewhere."""
+        """Runs that get none only because runs of a higher priority wait elsewhere."""
         return [key for key in self.without_place(active, waiting) if key not in self.without_place(active)]
 
     def _before(self, key: RunKey, active: Collection[RunKey], waiting: Collection[RunKey]) -> int:
@@ -144,7 +144,7 @@ class Batch:
     withdrawn: Sequence[RunKey] = ()
     """Entries to remove because they had not come due; only those still `planned` are removed."""
     changes: Sequence[Change] = ()
-    """Changes that must be there together with the entries."""
+    """Changes that must be written together with the entries."""
     schedules: Sequence[ScheduleLine] = ()
     definitions: Sequence[DefinitionLine] = ()
     stored_jobs: Sequence[StoredJob] = ()
@@ -154,16 +154,16 @@ class Batch:
     epochs: Mapping[int, int] = field(default_factory=dict)
     """Per bucket: the epoch that must still be the lease's; otherwise `Fenced`, and nothing is written."""
     requests: Sequence[Request] = ()
-    """Requests submitted; one that is there already is left as it is."""
+    """Submitted requests; one that exists already is left as it is."""
     rests_on: Mapping[str, RunKey] = field(default_factory=dict)
-    """Per request id: the run among `changes` that led to it; without that change the request is not submitted."""
+    """Per request id: the run among `changes` that caused it; without that change the request is not submitted."""
     answers: Mapping[str, str] = field(default_factory=dict)
     """Per request id: its answer, JSON."""
     claims: Sequence[Claim] = ()
     """Places that runs among `changes` need; each gets one, or its changes are not written."""
 
     def requests_without(self, unwritten: Collection[RunKey]) -> Sequence[Request]:
-        """Those to be submitted where the changes of these runs were not written."""
+        """Requests to submit if the changes of these runs were not written."""
         if not (unwritten and self.rests_on):
             return self.requests
         return [request for request in self.requests if self.rests_on.get(request.id) not in unwritten]
@@ -174,41 +174,41 @@ class Committed:
     refused: frozenset[RunKey] = frozenset()
     """Entries that another node had decided before: ours were not written."""
     crowded: frozenset[RunKey] = frozenset()
-    """Runs that found no place in their queue: the changes of the batch to them were not written."""
+    """Runs that found no place in their queue: the batch's changes to them were not written."""
     overruled: frozenset[RunKey] = frozenset()
-    """Runs that had ended, or are under a newer fence: neither were the changes to them."""
+    """Runs that had ended, or have a newer fence: the changes to them were not written either."""
     outranked: frozenset[RunKey] = frozenset()
-    """Of the crowded, those that have to give way to runs of a higher priority."""
+    """Those of the crowded runs that must yield to runs of a higher priority."""
 
 
 NODE_PREFIX = "node:"
-"""What the lease begins with by which a node says that it is alive."""
+"""The prefix of the lease with which a node shows that it is alive."""
 
 
 BUCKET_PREFIX = "bucket:"
 RUNS_PREFIX = "runs:"
-"""The same for the lease of a node on what it runs on its own machine."""
+"""The prefix of the lease of a node on the runs on its own machine."""
 STOPPED_PREFIX = "stopped:"
-"""The same for the word of a node that was stopped in order and is expected back."""
+"""The prefix of the announcement of a stopped node that it will return."""
 FORGOTTEN_PREFIX = "forgotten:"
-"""The same for a node that does not come back; its holder is the operator who said so."""
+"""The prefix of the mark of a node that does not return; its holder is the operator who set it."""
 
 
 class RunsHeld(NamedTuple):
-    """A node holds the runs of its machine: no other node starts them before."""
+    """A node holds the runs of its machine: no other node starts them before this ends."""
 
     until: Instant
     is_stopped: bool = False
-    """It was stopped in order, and is expected back."""
+    """It was stopped normally, and is expected back."""
 
 
 def runs_lease(node: str, folder: str) -> str:
-    """The lease on what a node runs from one state folder; under another folder it knows nothing of it."""
+    """The lease on the runs of a node from one state folder; with another folder it does not know them."""
     return f"{RUNS_PREFIX}{node}/{folder}"
 
 
 def runs_held(leases: Sequence[Lease], but: str = "") -> dict[str, RunsHeld]:
-    """Which nodes hold runs, by these leases; one lease may be left out."""
+    """Which nodes hold runs, according to these leases; one lease may be left out."""
     found: dict[str, RunsHeld] = {}
     stopped = {lease.name.removeprefix(STOPPED_PREFIX) for lease in leases if lease.name.startswith(STOPPED_PREFIX)}
     for lease in leases:
@@ -222,18 +222,18 @@ def runs_held(leases: Sequence[Lease], but: str = "") -> dict[str, RunsHeld]:
 
 
 def nodes_forgotten(leases: Sequence[Lease]) -> dict[str, str]:
-    """The nodes that do not come back, by these leases, and the operator who said so."""
+    """The nodes that do not return, according to these leases, and the operator who marked them."""
     marks = [lease for lease in leases if lease.name.startswith(FORGOTTEN_PREFIX)]
     return {lease.name.removeprefix(FORGOTTEN_PREFIX): lease.holder for lease in marks}
 
 
 def nodes_alive(leases: Sequence[Lease]) -> frozenset[str]:
-    """The nodes that gave a sign of life, by these leases."""
+    """The nodes that are alive, according to these leases."""
     return frozenset(lease.holder.partition("/")[0] for lease in leases if lease.name.startswith(NODE_PREFIX))
 
 
 def bucket_lease(bucket: int) -> str:
-    """The lease whose epoch a commit about this bucket must hold."""
+    """The lease whose epoch a commit about this bucket must have."""
     return f"{BUCKET_PREFIX}{bucket}"
 
 
@@ -241,7 +241,7 @@ class Lease(NamedTuple):
     name: str
     holder: str
     epoch: int
-    """Grows each time the lease changes hands or is taken after it expired."""
+    """Grows each time the lease changes its holder or is taken after it expired."""
     expires_at: Instant
 
     def renewed(self, until: Instant) -> Lease:
@@ -251,14 +251,14 @@ class Lease(NamedTuple):
 
 
 class HourCount(NamedTuple):
-    """How many entries of one kind ended that were due in an hour, and how many occurrences they speak of."""
+    """How many entries of one kind, due in an hour, have ended, and how many occurrences they cover."""
 
     entries: int
     occurrences: int
 
 
 class WrongCount(NamedTuple):
-    """A count that the ledger keeps, and what its entries say instead."""
+    """A stored count, and the count of the entries, which differs."""
 
     hour: Instant
     """Its start."""
@@ -271,7 +271,7 @@ class WrongCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that a node needs to own buckets."""
+    """Everything that a node needs to own buckets."""
 
     jobs: Sequence[JobRecord] = ()
     open_runs: Sequence[LedgerRow] = ()

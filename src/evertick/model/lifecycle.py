@@ -1,6 +1,6 @@
-"""What states a run can be in, and how it may move between them.
+"""The states of a run, and the transitions between them.
 
-The table below is the only place that says so: the check, the diagram in the docs and the tests read it.
+The table below is the only definition: the check, the diagram in the docs and the tests read it.
 """
 
 from __future__ import annotations
@@ -81,9 +81,7 @@ SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, LOST, SKIPPED = (
     RunState.SKIPPED,
 )
 
-# launching -> waiting: the executor refused (full, away); the entry is tried again and never lost.
-# launching -> skipped: the executor found that a precondition does not hold, and started nothing.
-# running -> launching is absent on purpose: a second try of a run passes through `retrying`.
+# launching -> waiting: the executor refused (full, unreachable); the entry is tried again and never lost.
 TRANSITIONS: Final[dict[RunState, frozenset[RunState]]] = {
     PLANNED: frozenset({WAITING, LAUNCHING, SKIPPED, CANCELLED}),
     WAITING: frozenset({LAUNCHING, SKIPPED, CANCELLED}),
@@ -101,7 +99,7 @@ TRANSITIONS: Final[dict[RunState, frozenset[RunState]]] = {
 TERMINAL: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
 OPEN: Final = frozenset(TRANSITIONS) - TERMINAL
 ENDED: Final = TERMINAL - {SKIPPED}
-"""States in which a run that was started, or was to be, has ended."""
+"""States in which a run has ended that was started, or would have been."""
 ACTIVE: Final = frozenset({LAUNCHING, RUNNING, RETRYING})
 """States in which a run occupies its job, as the overlap rule counts it."""
 

@@ -7,9 +7,9 @@ from enum import StrEnum
 
 class LossReason(StrEnum):
     NODE_GONE = "node-gone"
-    """Its node is gone, and held no lease on what it ran."""
+    """Its node is gone, and held no lease on its runs."""
     LEASE_EXPIRED = "lease-expired"
-    """The lease on what its node or member ran has run out: that is gone, or could not renew it in time."""
+    """The lease of its node or member on its runs expired: that is gone, or could not renew it in time."""
     NOT_CONFIRMED = "not-confirmed"
     """Its start was not recorded in the ledger in time, so its keeper stopped it before another node could start it."""
     NODE_FORGOTTEN = "node-forgotten"
@@ -19,7 +19,7 @@ class LossReason(StrEnum):
     KEEPER = "keeper"
     """The keeper of its machine, of an earlier version, ended it or found it gone."""
     PROCESS_GONE = "process-gone"
-    """Its process is gone, and nothing on its machine knows how it ended."""
+    """Its process is gone, and its machine does not know how it ended."""
     MACHINE_RESTARTED = "machine-restarted"
     """Its machine was restarted while it ran."""
     NO_HEARTBEAT = "no-heartbeat"
@@ -46,12 +46,12 @@ LOSS_WORDS = {
 
 
 def read_loss(text: str | None) -> LossReason | None:
-    """As the ledger has it; None for no reason, and for one that only a newer version knows."""
+    """From the ledger; None for no reason, and for one that only a newer version knows."""
     return LossReason(text) if text in _KNOWN else None
 
 
 def read_keeper_loss(text: str) -> LossReason | None:
-    """What the keeper of a machine says; None for what it cannot know, and for a keeper of an earlier version."""
+    """The keeper's reason; None if it cannot know, and for a keeper of an earlier version."""
     return LossReason(text) if text in _KEEPERS else None
 
 

@@ -1,4 +1,4 @@
-"""What is known of a place that runs attempts: a machine, or a member of the fleet."""
+"""What is known about a place that runs attempts: a machine, or a member of the fleet."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ class Closed(StrEnum):
     CORDONED = "cordoned"
     LEAVING = "leaving"
     LEASE_TOO_LONG = "lease-too-long"
-    """Its lease is longer than this node waits for it: attempts would run twice."""
+    """Its lease is longer than this node waits for it: attempts could run twice."""
 
 
 class Member(NamedTuple):
-    """One of those that run attempts, as it was last seen."""
+    """A member as it was last seen."""
 
     name: str
     is_healthy: bool
-    """It is there and answers."""
+    """It is connected and responds."""
     running: int
     labels: Labels = ()
     is_open: bool = True
-    """Whether it takes new attempts; not while it is cordoned or drained."""
+    """Whether it accepts new attempts; not while it is cordoned or drained."""
     slots: int = 0
-    """How many attempts it runs at once; 0: as many as come."""
+    """How many attempts it runs at once; 0: no limit."""
     version: str = ""
     address: str = ""
     seen_at: Instant = 0
     cpu_percent: float = 0.0
     memory_bytes: int = 0
     is_awaited: bool = False
-    """It is away, for less than its lease: it may reconnect in a moment."""
+    """It is away for less than its lease: it may reconnect in a moment."""
     is_expected: bool = False
-    """Whether the settings name it: it is missing when it is away."""
+    """Whether the settings name it: then it is missing when it is away."""
     offers: Resources = ()
     used: Resources = ()
-    """How much of what it offers its attempts have asked for."""
+    """The part of its resources that its attempts use."""
     closed: Closed | None = None
     """Why it is not open."""
     lease_us: int = 0
@@ -60,7 +60,7 @@ class Member(NamedTuple):
 
     @property
     def free_slots(self) -> int:
-        """How many attempts more it takes; of a member without a limit, far more than of any other."""
+        """How many more attempts it accepts; without a limit, far more than any other member."""
         return (self.slots or SLOTS_MAX) - self.running
 
 

@@ -1,4 +1,4 @@
-"""Whom a job tells about which of its ends, and how they are reached."""
+"""Which events of a job are sent to which channels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from evertick.model.work import Env, Value
 
 class NotifyEvent(StrEnum):
     FAILURE = "on_failure"
-    """A run ended badly, and no attempt is left."""
+    """A run failed, and no attempt is left."""
     SUCCESS = "on_success"
     MISSED = "on_missed"
     """Occurrences were due while no scheduler was running, and were not caught up."""
     LATE = "on_late"
-    """A run started later than its grace, or takes longer than it is expected to."""
+    """A run started later than its grace, or takes longer than expected."""
     RECOVERED = "on_recovered"
     """The first success after a failure."""
     SKIPPED_STREAK = "on_skipped_streak"

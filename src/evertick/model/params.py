@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 
 
 def problem_with(param: Param, text: str) -> str | None:
-    """Why a text is no value for the parameter, as the end of a sentence; None when it is one."""
+    """Why a text is not a valid value of the parameter, as the end of a sentence; None if it is."""
     if len(text) > VALUE_MAX:
         return f"has {len(text):,} characters; {VALUE_MAX:,} are allowed"
     if "\0" in text:

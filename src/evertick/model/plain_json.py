@@ -1,4 +1,4 @@
-"""Reading JSON that a job, a member or another program wrote: whatever it is, it is a value or a `ValueError`."""
+"""Reads JSON that a job, a member or another program wrote: the result is a value or a `ValueError`."""
 
 from __future__ import annotations
 

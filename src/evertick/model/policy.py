@@ -1,4 +1,4 @@
-"""What a job wants done about time going wrong: missed, overlapping, late and failed runs."""
+"""The rules of a job for missed, overlapping, late and failed runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """`max_retries` counts the tries after the first."""
+    """`max_retries` counts the attempts after the first."""
 
     max_retries: int = 0
     delay_us: int = MINUTE
@@ -81,9 +81,9 @@ class Retry:
 class Policy:
     missed: Missed = Missed.NONE
     catchup_window_us: int | None = None
-    """How far back missed occurrences are kept; None: no bound."""
+    """How far back missed occurrences run; None: no limit."""
     run_missed_one_off: bool = True
-    """A missed `at` runs late whatever the rest says; false where `missed: none` is written."""
+    """A missed `at` runs late whatever the other rules say; false if `missed: none` is written."""
     overlap: Overlap = field(default_factory=Overlap)
     grace_us: int = GRACE_US
     max_delay_us: int | None = None

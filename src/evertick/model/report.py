@@ -1,4 +1,4 @@
-"""What executors report about the attempts they were given."""
+"""What executors report about their attempts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from evertick.model.run import RunKey
 
 
 class AttemptQuestion(NamedTuple):
-    """What an executor is asked about an attempt that another process may have launched."""
+    """A question to an executor about an attempt that another process may have launched."""
 
     key: RunKey
     attempt: int
     executor: str
-    """Where the ledger has it; only the executor's name when it does not know."""
+    """Where the ledger says it runs; only the executor's name if it does not know."""
     fence: int = 0
     """An executor that does not know the attempt refuses every older order for the run from then on."""
 
@@ -29,7 +29,7 @@ class RunStarted(NamedTuple):
     at: Instant
     executor: str = ""
     lease_us: int | None = None
-    """Without a heartbeat for this long the attempt is lost; None: the executor says itself when it is."""
+    """Without a heartbeat for this long the attempt is lost; None: the executor itself reports that."""
 
 
 class RunHeartbeat(NamedTuple):
@@ -46,19 +46,19 @@ class RunFinished(NamedTuple):
     exit_code: int | None = None
     detail: str = ""
     steps: str | None = None
-    """As `model.steps` writes them; None: the executor does not say."""
+    """As `model.steps` writes them; None: the executor does not report them."""
     executor: str = ""
     """Of a broadcast: which shards have succeeded, so that a retry repeats only the others."""
     broken: str = ""
     """The constraint that does not hold, when it is one that executors watch: `preRunHook` or `postRunHook`."""
     has_loss: bool = False
-    """Of a broadcast: besides how it ended, the end of some shard is unknown; it may have done its work."""
+    """For a broadcast: the end of some shard is unknown; it may have done its work."""
     loss: LossReason | None = None
     """Why, of one that another node reports as lost."""
 
 
 class StepsSeen(NamedTuple):
-    """How the steps of an attempt stand while it runs; said a few times a second at most."""
+    """The states of the steps of a running attempt; reported a few times a second at most."""
 
     key: RunKey
     attempt: int
@@ -73,21 +73,21 @@ class RunLost(NamedTuple):
     detail: str = ""
     steps: str | None = None
     executor: str = ""
-    """As of a run that finished."""
+    """As for a finished run."""
     at: Instant | None = None
     """When its process was gone; None: unknown."""
     reason: LossReason = LossReason.EXECUTOR
 
 
 class RunUnknown(NamedTuple):
-    """Asked after a restart: the executor is there, and has never been given this attempt."""
+    """After a restart: the executor responds, and has never received this attempt."""
 
     key: RunKey
     attempt: int
 
 
 class LaunchRefused(NamedTuple):
-    """The executor did not take the attempt; nothing was started."""
+    """The executor did not accept the attempt; nothing was started."""
 
     key: RunKey
     attempt: int
@@ -111,7 +111,7 @@ class SubRunWanted(NamedTuple):
 
 
 class SubRunUnwanted(NamedTuple):
-    """A step was ended while it waited for such a run."""
+    """A step was stopped while it waited for such a run."""
 
     key: RunKey
     attempt: int
@@ -128,7 +128,7 @@ class AttemptSeen(NamedTuple):
 
 
 class MembersSeen(NamedTuple):
-    """Who runs attempts for an executor, all of them, as of now."""
+    """All members of an executor, as of now."""
 
     executor: str
     members: Sequence[Member]

@@ -1,4 +1,4 @@
-"""What members offer and jobs ask for beside slots: cpu, memory, gpus, and whatever else people count."""
+"""What members offer and jobs request besides slots: cpu, memory, gpus, and other countable things."""
 
 from __future__ import annotations
 
@@ -70,6 +70,6 @@ def total(many: Iterable[Resources]) -> dict[str, int]:
 
 
 def lacking(asked: Resources, offered: Resources, used: Resources = ()) -> Resources:
-    """Which of the asked are more than what is left of the offered."""
+    """Which requested resources exceed what is left."""
     has, gone = dict(offered), dict(used)
     return tuple((name, amount) for name, amount in asked if has.get(name, 0) - gone.get(name, 0) < amount)

@@ -47,11 +47,11 @@ class Entry(NamedTuple):
     through: Instant | None = None
     occurrences: int = 1
     detail: str = ""
-    """In words, for `why`: what the decision rested on."""
+    """What the decision was based on, as text, for `why`."""
     params: str = ""
     """JSON, for a requested run."""
     facts: str = ""
-    """What it rests on, as `model.facts` writes it."""
+    """Its facts, as `model.facts` writes them."""
 
     @property
     def is_gap(self) -> bool:
@@ -59,13 +59,13 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a run became: the new state, and what is known with it. None leaves a value as it is."""
+    """A change of a run: the new state, and its details. None leaves a value as it is."""
 
     key: RunKey
     state: RunState
     at: Instant
     fence: int = 0
-    """The token its writer holds; a change with an older one than the ledger's is refused."""
+    """The fence of its writer; the ledger refuses a change with an older fence than its own."""
     attempt: int | None = None
     reason: SkipReason | None = None
     trigger: Trigger | None = None
@@ -78,15 +78,15 @@ class Change(NamedTuple):
     steps: str | None = None
     """As `model.steps` writes them."""
     definition: str | None = None
-    """The digest of what its job was when the attempt was launched."""
+    """The digest of its job's definition when the attempt was launched."""
     earlier: str | None = None
-    """The attempts before the present one, as `model.attempts` writes them."""
+    """The attempts before the current one, as `model.attempts` writes them."""
     facts: str | None = None
-    """As of an entry; all of them."""
+    """As in an entry; all of them."""
 
 
 class LedgerRow(NamedTuple):
-    """One line of the ledger as it stands now."""
+    """An entry of the ledger in its current state."""
 
     key: RunKey
     state: RunState
@@ -107,10 +107,10 @@ class LedgerRow(NamedTuple):
     exit_code: int | None = None
     changed_at: Instant = 0
     steps: str = ""
-    """How its steps stand, as `model.steps` writes it; of the newest attempt that has said so."""
+    """The states of its steps, as `model.steps` writes them; from the newest attempt that reported them."""
     definition: str = ""
-    """The digest under which the ledger keeps what its job was when the newest attempt was launched."""
+    """The digest of its job's definition when the newest attempt was launched."""
     earlier: str = ""
     """The earlier attempts, as `model.attempts` writes them."""
     facts: str = ""
-    """What it rests on: its parents, what it waited for, and what was in its way, as `model.facts` writes it."""
+    """Its facts: its parents, what it waited for, and what was in its way, as `model.facts` writes them."""

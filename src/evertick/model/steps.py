@@ -1,4 +1,4 @@
-"""How the steps of a run stand, as its line of the ledger keeps it: a short text, however many steps there are."""
+"""The states of a run's steps, as its ledger entry stores them: a short text, however many steps there are."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from evertick.model.work_json import plain_of
 
 DETAIL_MAX: Final = 500
 OUTPUT_MAX: Final = 4_096
-"""Characters of what one step hands on; a longer value is cut here and whole only beside the step's log."""
+"""Characters of the output of one step; a longer one is cut here and complete only beside the step's log."""
 ITEM_SHOWN_MAX: Final = 120
 TEXT_MAX: Final = 256 * 1024
-"""Characters for all steps together: beyond it outputs go first, then details, then figures."""
+"""Characters for all steps together: beyond it outputs are dropped first, then details, then figures."""
 
 RUNNING: Final = "running"
 SUCCEEDED: Final = "succeeded"
@@ -27,13 +27,13 @@ LOST: Final = "lost"
 
 
 class StepRecord(NamedTuple):
-    """One step of one attempt; what is as by default is not written."""
+    """One step of one attempt; default values are not written."""
 
     name: str
     state: str
     """`running`, `succeeded`, `failed`, `skipped`, or `lost`: it was running when its keeper was killed."""
     attempt: int = 1
-    """Of the run; the tries of the step itself are `tries`."""
+    """The attempt of the run; the attempts of the step itself are `tries`."""
     tries: int = 1
     started_at: Instant | None = None
     finished_at: Instant | None = None
@@ -41,14 +41,14 @@ class StepRecord(NamedTuple):
     detail: str = ""
     """Why it failed, or why it was skipped."""
     output: str | None = None
-    """What it handed on; None when it hands nothing on, or when that holds a secret."""
+    """Its output; None if it has none, or the output contains a secret."""
     is_output_cut: bool = False
     sub_run: str = ""
     """The run that it started, for a step that is a job."""
     reused_from: str = ""
     """The earlier run in which it succeeded; it was not repeated."""
     digest: str = ""
-    """Of its definition, so that a later retry can tell whether it is still the same step."""
+    """The digest of its definition, so that a later retry knows whether it is still the same step."""
     has_log: bool = False
     user_us: int = 0
     system_us: int = 0
@@ -65,7 +65,7 @@ _KINDS: Final = {name: str if name in _TEXTS else int for name in _DEFAULTS} | {
     "output": str | None,
     **dict.fromkeys(("started_at", "finished_at", "exit_code"), int | None),
 }
-"""What each must be: the text may come from another machine."""
+"""The type of each field: the text may come from another machine."""
 _NUMBER_MAX: Final = 2**53
 _FIGURES: Final = ("user_us", "system_us", "max_rss_bytes", "started_at", "finished_at")
 
@@ -83,7 +83,7 @@ def steps_text(records: Iterable[StepRecord]) -> str:
 
 
 def read_steps(text: str) -> tuple[StepRecord, ...]:
-    """The records that `steps_text` wrote; what cannot be one is passed over, fields of a later version too."""
+    """The records that `steps_text` wrote; invalid ones are ignored, and so are fields of a later version."""
     try:
         plain = parse_json(text) if text else []
     except ValueError:
@@ -93,7 +93,7 @@ def read_steps(text: str) -> tuple[StepRecord, ...]:
 
 
 def read_step(plain: object) -> StepRecord | None:
-    """One record of them; None: it cannot be one."""
+    """One of these records; None: it is invalid."""
     if not isinstance(plain, dict) or not {"name", "state"} <= plain.keys():
         return None
     found = {name: value for name, value in plain.items() if name in _DEFAULTS}
@@ -101,7 +101,7 @@ def read_step(plain: object) -> StepRecord | None:
 
 
 def _can_be(name: str, value: object) -> bool:
-    # A number that is no time of the ledger's cannot be shown as one.
+    # A number outside of the ledger's range of times cannot be shown as a time.
     return isinstance(value, _KINDS[name]) and (not isinstance(value, int) or -_NUMBER_MAX <= value <= _NUMBER_MAX)
 
 

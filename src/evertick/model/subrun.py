@@ -1,4 +1,4 @@
-"""How a step that is a run of another job is known: by which request, under which key, and how it ended."""
+"""A step that is a run of another job: its request, its key, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class SubRunEnd(NamedTuple):
     """The outcome that a step receives of the run that it started."""
 
     state: RunState
-    """How that run ended; for a step that does not wait, `planned`: it is in the ledger."""
+    """The state in which that run ended; for a step that does not wait, `planned`: it is in the ledger."""
     detail: str = ""
     outputs: Mapping[str, str] = {}
-    """What its steps handed on, by step; what the ledger does not hold whole is left out."""
+    """The outputs of its steps, by step; one that the ledger does not have completely is left out."""
 
 
 def sub_run_key(job_id: str, parent: RunKey, attempt: int, step: str, number: int) -> RunKey:
-    """The run of another job that one try of one step asks for: the same however often it is asked for.
+    """The run of another job that one try of one step requests: always the same.
 
-    It is for the time that the parent is for. Its origin is a digest: ids stay short however deep parents have parents.
+    It has the due time of its parent. Its origin is a digest: ids stay short however deep parents have parents.
     """
     return RunKey(job_id, parent.scheduled_for, f"sub-{digest(_cause(parent, attempt, step, number))}")
 

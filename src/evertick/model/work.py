@@ -1,4 +1,4 @@
-"""What a job does when it runs: its steps, what each of them is, and what surrounds them."""
+"""What a job runs: its steps, their kinds, and what surrounds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evertick.model.policy import Retry
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value kept elsewhere: in the scheduler's environment, or in a file. Masked wherever it would be shown."""
+    """A value that is stored in the scheduler's environment, or in a file. Masked wherever it would be shown."""
 
     source: str
     """`env` or `file`."""
@@ -93,9 +93,9 @@ class SubJob:
 
     job_id: str
     params: tuple[tuple[str, str], ...] = ()
-    """A value that is `$NAME` is that variable of the step; any other is taken as it is."""
+    """A value that is `$NAME` is that variable of the step; any other is used as it is."""
     waits: bool = True
-    """Without it the step has succeeded when that run is in the ledger."""
+    """Without it the step succeeds when that run is in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Pod:
     namespace: str | None = None
     """None: as the settings say."""
     pod_spec: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """Laid over the pod's specification; what is written here wins."""
+    """Merged over the pod's specification; these values take precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class ConditionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that must hold: a file is there, a command exits with 0, an address answers with 200 to 299."""
+    """A condition: a file exists, a command exits with 0, an address answers with 200 to 299."""
 
     kind: ConditionKind
     value: str
@@ -190,7 +190,7 @@ class Sandbox:
 
 # --- steps
 
-# What is not written is shared: most steps of most jobs say none of it.
+# Defaults are shared: most steps of most jobs set none of these.
 NO_RETRY = Retry()
 
 
@@ -277,7 +277,7 @@ class Step:
     continue_on: ContinueOn = STOP_ON_FAILURE
     preconditions: tuple[Condition, ...] = ()
     output: str | None = None
-    """The variable that carries what the step prints on standard output, without the last line feed, to later ones."""
+    """The variable that passes the standard output of the step, without the last line feed, to later steps."""
     each: Each | None = None
     """None: it runs once."""
     item: Item | None = None
@@ -313,7 +313,7 @@ NO_TIMETABLE = Timetable()
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All that happens between the start of a run and its end."""
+    """Everything that happens between the start of a run and its end."""
 
     steps: tuple[Step, ...] = ()
     dotenv: tuple[str, ...] = ()
@@ -343,12 +343,12 @@ class Work:
 
     @property
     def handler_steps(self) -> Mapping[str, Step]:
-        """The handlers that there are, by their names."""
+        """The existing handlers, by their names."""
         return {name: step for name in HANDLERS if (step := getattr(self.handlers, name)) is not None}
 
     @property
     def all_steps(self) -> tuple[Step, ...]:
-        """The steps, and those that handle how they ended."""
+        """The steps and the handlers."""
         return (*self.steps, *self.handler_steps.values())
 
 

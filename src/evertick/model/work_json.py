@@ -21,7 +21,7 @@ _ONE_OF = (Union, types.UnionType)
 
 
 def to_plain(work: Work) -> Plain:
-    """Dicts, lists and scalars that JSON can carry; what is as by default is left out."""
+    """Dicts, lists and scalars for JSON; default values are left out."""
     plain: Plain = plain_of(work)
     return plain
 
