@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         LogFile,
         LogHits,
         LogText,
+        LogTime,
         RunDefinition,
         RunDetail,
         RunPage,
@@ -218,6 +219,10 @@ class Client:
         # Only the end of a log is worth another request: whether more can follow.
         is_complete = not data and self.read_log(run_id, attempt, step, offset, 1).is_complete
         return LogChunk(data, offset + len(data), is_complete)
+
+    def log_times(self, run_id: str, attempt: int, step: str, offset: int = 0) -> Sequence[LogTime]:
+        """When a log was written, from an offset on."""
+        return self._call(routes.LOG_TIMES, run=run_id, attempt=attempt, step=step, offset=offset).items
 
     def search_log(
         self, run_id: str, attempt: int, step: str, text: str = "", *, errors: bool = False, line: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import struct
 from contextlib import contextmanager
 from urllib.parse import quote
 
@@ -92,6 +93,12 @@ def test_a_log_is_fetched_from_the_node_that_has_it(ledger, tmp_path):
         assert ask(server, app_state, f"{run_path(key(1))}/logs/1/main?download=true") == (200, printed)
         text = json.loads(ask(server, app_state, f"{run_path(key(1))}/logs/1/main?offset=179994")[1])
         assert (text["text"], text["is_complete"]) == ("hello\n", True)
+        index = tmp_path.joinpath("a1", "logs", *run_folder(key(1)), "1", "main.log.times")
+        index.write_bytes(struct.pack("<QQ", 6, key(1).scheduled_for))
+        times = json.loads(ask(server, app_state, f"{run_path(key(1))}/logs/1/main/times?offset=9")[1])
+        assert [time["offset"] for time in times["items"]] == [6]
+        merged = ask(server, app_state, f"{run_path(key(1))}/logs/1/*?download=true")[1]
+        assert merged.count(b"\tmain\thello\n") == 30_000
         # Whoever asks for what is here only gets that: nodes do not ask in a circle.
         assert json.loads(ask(server, app_state, f"{run_path(key(1))}/logs?here=true")[1])["items"] == []
 
@@ -144,6 +151,9 @@ def test_a_store_that_is_away_is_not_an_empty_log(ledger):
             raise RuntimeError("no credentials")
 
         def read_log(self, *_, **__):
+            raise AssertionError("it has none")
+
+        def read_times(self, *_):
             raise AssertionError("it has none")
 
     (absent,) = RunLogs(None, "a2", None, Away()).find(row).absent

@@ -29,6 +29,7 @@ FILES = {
         "steps:\n  - {name: fetch, command: 'true'}\n  - {name: parse, command: 'true', depends: [fetch]}\n"
         "  - {name: load, command: exit 4, depends: [parse]}\n  - {name: never, command: 'true', depends: [load]}\n"
     ),
+    "talk.yaml": "steps:\n  - {name: one, command: echo a}\n  - {name: two, command: echo b, depends: [one]}\n",
     "long.yaml": "command: exec sleep 600\n",
     "ready.yaml": "command: echo ready; exec sleep 600\n",
 }
@@ -111,6 +112,17 @@ def test_ctrl_c_ends_a_run_in_the_foreground(scheduler):
 
 def test_a_run_in_the_foreground_has_its_time(scheduler):
     assert scheduler.data("run", "long", "--timeout", "0.5", code=124)["state"] == "cancelled"
+
+
+def test_the_lines_of_all_steps_are_shown_by_time(scheduler):
+    run = scheduler.data("trigger", "talk", "--wait", "--timeout", "60")["run"]["run"]
+    stamped = scheduler.run("logs", run, "--all-steps", "--timestamps").splitlines()
+    assert [line.split(" ", 1)[1] for line in stamped] == ["one │ a", "two │ b"]
+    assert stamped == sorted(stamped)
+    assert scheduler.run("logs", run, "--all-steps", "--follow") == "one │ a\ntwo │ b\n"
+    assert re.fullmatch(r"\S+T\S+\.\d{3}Z b\n", scheduler.run("logs", run, "--step", "two", "--timestamps"))
+    assert [line["step"] for line in scheduler.data("logs", run, "--all-steps")] == ["one", "two"]
+    assert scheduler.data("logs", run, "--timestamps")[0]["times"][0]["offset"] == 0
 
 
 def test_top_shows_what_runs(scheduler):

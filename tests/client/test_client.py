@@ -123,6 +123,8 @@ def test_logs(served, client):
     assert client.log_bytes(served.failed, 1, "one", offset) == ("ä\n".encode(), 9, False)
     assert client.log_bytes(served.failed, 1, "one", 9) == (b"", 9, True)
     assert [hit.line for hit in client.search_log(served.failed, 1, "one", "FIRST").items] == [1]
+    assert [time.offset for time in client.log_times(served.failed, 1, "one")] == [0]
+    assert client.log_bytes(served.failed, 1, "*").data.decode().split("\t")[1:] == ["one", "first ä\n"]
 
 
 def test_many_at_once(client):

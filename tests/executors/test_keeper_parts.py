@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.executor import AttemptId
+from evertick.executors.keeper import output
 from evertick.executors.keeper.attempt_state import (
     ACCEPTED,
     DELIVERED,
@@ -31,6 +32,8 @@ from evertick.executors.keeper.journal import Journal, read_lines
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import TAIL_MAX, LogWriter
 from evertick.executors.keeper.server import Server
+from evertick.executors.log_times import TimeIndex, read_times
+from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
 
 KEY = RunKey("report", 5)
@@ -191,6 +194,62 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(logs, tmp_path):
     log.write(b"evil")
     log.close()
     assert not (tmp_path / "target").exists()
+
+
+def timed(monkeypatch, log: LogWriter, *pieces: tuple[float, bytes]) -> None:
+    """Write each piece so many seconds after the epoch."""
+    for seconds, data in pieces:
+        monkeypatch.setattr(output, "_now", lambda at=seconds: round(at * SECOND))
+        log.write(data)
+
+
+def times_in(tmp_path) -> list[tuple[int, float]]:
+    file = tmp_path / "job/day/main.log.times"
+    return [(offset, at / SECOND) for offset, at in read_times(file.read_bytes())] if file.exists() else []
+
+
+def test_output_has_the_time_at_which_it_came_to_a_tenth_of_a_second(logs, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "_now", lambda: 10 * SECOND)
+    log = writer(logs)
+    timed(monkeypatch, log, (10.05, b"at once\n"), (12, b"later\n"), (12.05, b"with it\n"), (11, b"the clock\n"))
+    log.close()
+    assert times_in(tmp_path) == [(8, 12), (22, 11)]
+
+
+def test_a_step_that_prints_only_at_its_start_has_no_index(logs, tmp_path):
+    log = writer(logs)
+    log.write(b"done\n")
+    log.close()
+    assert [file.name for file in (tmp_path / "job/day").iterdir()] == ["main.log"]
+
+
+def test_the_end_of_a_log_that_is_too_long_has_its_times(logs, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "_now", lambda: 0)
+    log = writer(logs, max_bytes=20)
+    timed(monkeypatch, log, (1, b"0123456789"), (2, b"x" * 50), (3, b"abcde"), (4, b"fghij"))
+    log.close()
+    text = (tmp_path / "job/day/main.log").read_bytes()
+    tail = text.index(b"abcde")
+    assert times_in(tmp_path) == [(0, 1), (tail, 2), (tail, 3), (tail + 5, 4)]
+
+
+def test_who_continues_a_log_writes_when(logs, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "_now", lambda: 0)
+    for seconds in (0, 5):
+        log = writer(logs)
+        timed(monkeypatch, log, (seconds, b"x\n"))
+        log.close()
+    assert times_in(tmp_path)[0] == (2, 5)
+
+
+def test_an_index_that_was_cut_off_is_read_to_its_last_record():
+    assert read_times(b"\1" + b"\0" * 7 + b"\2" + b"\0" * 7 + b"\3\0") == ((1, 2),)
+
+
+def test_steady_output_makes_a_record_a_second_at_last():
+    index = TimeIndex(0)
+    count = sum(index.is_due(tenth * SECOND // 10) for tenth in range(1, 20_000))
+    assert count == 5_000 + 1_499
 
 
 # The journal and the attempt states

@@ -65,12 +65,15 @@ def attempt_folder(state: Path, number: int = 1) -> Path:
 def test_what_was_copied_is_read_back_in_parts(store, tmp_path):
     (attempt_folder(tmp_path) / "my%20step.log").write_bytes(b"0123456789")
     (attempt_folder(tmp_path, 2) / "main.log").write_bytes(b"again")
+    (attempt_folder(tmp_path, 2) / "main.log.times").write_bytes(b"\2" + b"\0" * 7 + b"\7" + b"\0" * 7)
     assert store.list_logs(KEY) == []
     assert LogUploads(tmp_path, store).copy(KEY)
     assert store.list_logs(KEY) == [LogFile(1, "my step", 10, True), LogFile(2, "main", 5, True)]
     assert store.read_log(KEY, 1, "my step", 2, 3) == LogChunk(b"234", 5, False)
     assert store.read_log(KEY, 1, "my step", 8) == LogChunk(b"89", 10, True)
     assert store.read_log(KEY, 1, "my step", 99) == LogChunk(b"", 99, True)
+    assert store.read_times(KEY, 2, "main") == ((2, 7),)
+    assert store.read_times(KEY, 1, "my step") == ()
 
 
 def test_a_log_that_grows_is_copied_when_it_is_whole_and_then_never_again(store, tmp_path):

@@ -61,6 +61,9 @@ class OneLog:
         data = self.data[offset : offset + limit]
         return LogChunk(data, offset + len(data), offset + len(data) >= len(self.data))
 
+    def read_times(self, _key, _attempt, _step):
+        return ()
+
 
 @pytest.fixture
 def operations(store):

@@ -93,6 +93,15 @@ def test_a_log_has_its_colours_and_can_be_searched_and_kept(job, house):
     with page.expect_download() as kept:
         page.get_by_role("link", name="Download").click()
     assert "\x1b[1;31mERROR" in kept.value.path().read_text()
+    page.get_by_role("checkbox", name="Times").check()
+    expect(log.locator(".log-time").first).to_have_text(re.compile(r"^\d\d:\d\d:\d\d"))
+    page.get_by_role("combobox", name="Step and attempt").select_option(label="All steps by time")
+    merged = page.get_by_role("log", name="Output of all steps")
+    published = merged.locator(".log-line").filter(has_text="published")
+    expect(published.locator(".log-step")).to_have_text("publish")
+    expect(published.locator(".log-time")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d"))
+    page.get_by_role("searchbox", name="Search in this log").fill("page 2")
+    expect(merged.locator(".is-hit")).to_contain_text("page 2")
 
 
 def test_a_run_is_followed_cancelled_and_retried(job):

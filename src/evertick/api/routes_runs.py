@@ -15,7 +15,16 @@ from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.operations import routes as table
 from evertick.operations.protocol import RunQuery, enums_of
 from evertick.operations.results.requests import RequestStatus, Why
-from evertick.operations.results.runs import GapPage, LogFiles, LogHits, LogText, RunDefinition, RunDetail, RunPage
+from evertick.operations.results.runs import (
+    GapPage,
+    LogFiles,
+    LogHits,
+    LogText,
+    LogTimes,
+    RunDefinition,
+    RunDetail,
+    RunPage,
+)
 from evertick.operations.tokens import Role
 
 routes = Routes("runs")
@@ -123,6 +132,19 @@ def read_log(
     return at.operations.read_log(run, attempt, step, offset, limit, lines=lines, here_only=here)
 
 
+@routes.serve(table.LOG_TIMES, Role.VIEWER)
+def log_times(
+    at: At,
+    run: RunId,
+    attempt: Annotated[int, Path(ge=0, le=1_000_000)],
+    step: StepName,
+    offset: Annotated[int, Query(ge=0, le=1 << 50)] = 0,
+    here: Here = False,
+) -> LogTimes:
+    """When a log was written, from an offset on."""
+    return LogTimes(tuple(at.operations.log_times(run, attempt, step, offset, here_only=here)))
+
+
 @routes.serve(table.SEARCH_LOG, Role.VIEWER)
 def search_log(
     at: At,
@@ -156,8 +178,7 @@ def retry_run(
 def _download(at: At, run: str, attempt: int, step: str, wanted: str, *, here_only: bool) -> Response:
     """The whole log as it is now, or the part that a `Range` names; other forms of `Range` return all of it."""
     run = at.operations.find_run(run).key.run_id  # once: the job's latest run may change at any moment
-    logs = at.operations.list_logs(run, here_only=here_only)
-    size = next((log.size for log in logs if (log.attempt, log.step) == (attempt, step)), 0)
+    size = at.operations.read_log(run, attempt, step, 0, 1, here_only=here_only).size
     part = _RANGE.fullmatch(wanted)
     begin, end = (int(part[1]), min(int(part[2] or size), size - 1) + 1) if part else (0, size)
     # Before anything is sent: the log may not exist.

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote
 
 from evertick.errors import SettingsError
+from evertick.executors.log_times import TIMES_BYTES_MAX, TIMES_SUFFIX, LogTime, read_times
 from evertick.executors.logs import FOLDER, LIMIT_MAX, OPEN_SUFFIX, SUFFIX, LogChunk, LogFile
 from evertick.executors.paths import file_name, run_folder
 from evertick.model.run import RunKey
@@ -72,6 +73,9 @@ class LogStore:
     def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = LIMIT_MAX) -> LogChunk:
         return self._in_time(lambda: self._read_log(key, attempt, step, offset, limit))
 
+    def read_times(self, key: RunKey, attempt: int, step: str) -> tuple[LogTime, ...]:
+        return self._in_time(lambda: self._read_times(key, attempt, step))
+
     def _in_time(self, read: Callable[[], T]) -> T:
         """The store's answer, or `TimeoutError`; while one read hangs no other is started."""
         if self._is_local:
@@ -112,6 +116,13 @@ class LogStore:
         end = min(offset + min(limit, LIMIT_MAX), size)
         data = bytes(self._fs.cat_file(path, start=offset, end=end)) if offset < end else b""
         return LogChunk(data, offset + len(data), offset + len(data) >= size)
+
+    def _read_times(self, key: RunKey, attempt: int, step: str) -> tuple[LogTime, ...]:
+        path = self._path(*run_folder(key), str(attempt), file_name(step) + SUFFIX + TIMES_SUFFIX)
+        try:
+            return read_times(bytes(self._fs.cat_file(path, start=0, end=TIMES_BYTES_MAX)))
+        except FileNotFoundError:
+            return ()  # it printed in its first moments only
 
     def put(self, parts: Sequence[str], file: Path) -> None:
         """Copy a file into the store; a reader sees all of it or nothing."""
@@ -169,7 +180,7 @@ class LogUploads:
                 is_done = False
                 continue
             for file in files:
-                if file.name.endswith(SUFFIX):
+                if file.name.endswith((SUFFIX, SUFFIX + TIMES_SUFFIX)):
                     self._store.put((*run, attempt.name, file.name), file)
             (attempt / COPIED).touch()
         return is_done

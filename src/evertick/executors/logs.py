@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from evertick.executors.log_times import TIMES_BYTES_MAX, TIMES_SUFFIX, LogTime, read_times
 from evertick.executors.paths import file_name, open_folder, run_folder
 from evertick.model.instant import SECOND, Instant, to_text
 from evertick.model.run import RunKey
@@ -73,6 +74,15 @@ class Logs:
                 return b""
             with open(fd, "rb") as file:
                 return file.read(LIMIT_MAX)
+
+    def read_times(self, key: RunKey, attempt: int, step: str) -> tuple[LogTime, ...]:
+        """When the bytes of a log were written; empty: when its step started."""
+        with self._folder(key, str(attempt)) as folder:
+            fd = None if folder is None else _open(file_name(step) + SUFFIX + TIMES_SUFFIX, folder)
+            if fd is None:
+                return ()
+            with open(fd, "rb") as file:
+                return read_times(file.read(TIMES_BYTES_MAX))
 
     def list_logs(self, key: RunKey) -> Sequence[LogFile]:
         """Every log of a run, by attempt, then by the time of the last write."""

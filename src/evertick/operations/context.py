@@ -19,6 +19,7 @@ from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.jobs import current_specs, name_of, specs_of, watermark_of, zone_of
 from evertick.operations.ledger_rows import run_of
+from evertick.operations.merged_log import MergedLogCache
 from evertick.operations.next_due_cache import NextDueCache
 from evertick.operations.protocol import Moment
 from evertick.operations.results.runs import Run
@@ -148,6 +149,7 @@ class Context:
         self.breathe = breathe
         self._lock = threading.Lock()
         self._kept: tuple[Instant, View] | None = None
+        self.merged_logs = MergedLogCache()
         self.kept_error_lines: dict[str, str] = {}
         """The lines that name the errors of failed runs, by run and attempt."""
         self._has_changed = False

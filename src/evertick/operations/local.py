@@ -46,6 +46,7 @@ class LocalOperations(Context):
     list_logs = log_queries.list_logs
     read_log = log_queries.read_log
     log_bytes = log_queries.log_bytes
+    log_times = log_queries.log_times
     search_log = log_queries.search_log
 
     attention = attention_query.attention

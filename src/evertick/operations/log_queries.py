@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from evertick.errors import InvalidArgument, NotFound
+from evertick.model.attempts import read_attempts
+from evertick.model.instant import Instant, to_datetime
+from evertick.model.lifecycle import OPEN
 from evertick.model.run import LedgerRow
+from evertick.model.steps import read_steps
 from evertick.operations.context import Context, bounded
 from evertick.operations.ledger_rows import moment
-from evertick.operations.protocol import LOG_BYTES_MAX
+from evertick.operations.merged_log import MergedLog, Source
+from evertick.operations.protocol import ALL_STEPS, LOG_BYTES_MAX
 from evertick.operations.results import runs as results
-from evertick.operations.results.runs import LogChunk, LogHit, LogHits, LogText
+from evertick.operations.results.runs import LogChunk, LogHit, LogHits, LogText, LogTime
 from evertick.operations.run_logs import AbsentLog, FoundLogs
 
 SEARCHED_MAX = 64 << 20
@@ -76,7 +82,7 @@ def read_log(
     here_only: bool = False,
 ) -> LogText:
     """`next_offset` counts bytes, and is never inside a character."""
-    log = _Log(context, context.find_run(run_id), attempt, step, here_only)
+    log = _log_of(context, run_id, attempt, step, here_only=here_only)
     first_line = None
     if lines:
         offset, first_line = log.line_start(offset)
@@ -105,7 +111,19 @@ def log_bytes(
     *,
     here_only: bool = False,
 ) -> LogChunk:
-    return _Log(context, context.find_run(run_id), attempt, step, here_only).read(offset, limit)
+    return _log_of(context, run_id, attempt, step, here_only=here_only).read(offset, limit)
+
+
+def log_times(
+    context: Context, run_id: str, attempt: int, step: str, offset: int = 0, *, here_only: bool = False
+) -> Sequence[LogTime]:
+    """The start of the step is the time of what was printed at once."""
+    row = context.find_run(run_id)
+    bounded("offset", offset, 0, 1 << 50)
+    times = context.logs.times(row, attempt, step, here_only=here_only) if context.logs is not None else ()
+    all_times = [(0, _started_at(row, attempt, step)), *times]
+    first = max(bisect_right([start for start, _ in all_times], offset) - 1, 0)
+    return [LogTime(start, to_datetime(at)) for start, at in all_times[first:]]
 
 
 def search_log(
@@ -123,7 +141,7 @@ def search_log(
     if (bool(text), errors, line is not None).count(True) != 1 or "\n" in text:
         hint = "Pass a text on one line, or errors, or the number of a line."
         raise InvalidArgument("search a log for one thing.", hint=hint, field="text")
-    log = _Log(context, context.find_run(run_id), attempt, step, here_only)
+    log = _log_of(context, run_id, attempt, step, here_only=here_only)
     pieces = log.pieces(SEARCHED_MAX)
     if line is not None:
         found = find_line(pieces, bounded("line", line, 1, 1 << 40))
@@ -181,6 +199,81 @@ class _Log(NamedTuple):
         if start > SEARCHED_MAX:
             return start, None
         return start, count_line_ends(self.pieces(start)) + 1
+
+
+class _MergedLog(_Log):
+    """All logs of an attempt as one."""
+
+    def read(self, offset: int, limit: int) -> LogChunk:
+        bounded("offset", offset, 0, 1 << 50)
+        bounded("limit", limit, 1, LOG_BYTES_MAX)
+        merged = self._grown()
+        with merged.lock:
+            data = bytes(merged.data[offset : offset + limit])
+            end = offset + len(data)
+            return LogChunk(data, end, merged.is_complete and end >= len(merged.data))
+
+    def size(self) -> int:
+        merged = self._grown()
+        with merged.lock:
+            return len(merged.data)
+
+    def _grown(self) -> MergedLog:
+        context, row = self.context, self.row
+        merged = context.merged_logs.get(row.key.run_id, self.attempt, self.here_only)
+        with merged.lock:
+            if not merged.is_complete:
+                files, _ = find_logs(context, row, here_only=self.here_only)
+                sources = [self._source_of(log) for log in files if log.attempt == self.attempt]
+                if sources or (row.attempt == self.attempt and row.state in OPEN):
+                    merged.grow([*sources, *self._unfinished()], context.now(), context.breathe)
+            return merged
+
+    def _unfinished(self) -> list[Source]:
+        """While the attempt is in progress, another step may print at any time."""
+        if self.row.attempt != self.attempt or self.row.state not in OPEN:
+            return []
+        return [Source("", 0, 0, False, lambda _offset, _limit: b"", lambda: ())]
+
+    def _source_of(self, log: results.LogFile) -> Source:
+        of_step = self._replace(step=log.step)
+
+        def read(offset: int, length: int) -> bytes:
+            data = b""
+            while len(data) < length:
+                piece = _Log(*of_step).read(offset + len(data), min(LOG_BYTES_MAX, length - len(data))).data
+                if not piece:
+                    break
+                data += piece
+            return data
+
+        def times() -> Sequence[tuple[int, Instant]]:
+            logs = self.context.logs
+            return () if logs is None else logs.times(self.row, self.attempt, log.step, here_only=self.here_only)
+
+        started_at = _started_at(self.row, self.attempt, log.step)
+        return Source(log.step, started_at, log.size, log.is_complete, read, times)
+
+
+def _log_of(context: Context, run_id: str, attempt: int, step: str, *, here_only: bool) -> _Log:
+    row = context.find_run(run_id)
+    log = _Log(context, row, attempt, step, here_only)
+    if step != ALL_STEPS:
+        return log
+    files, _ = find_logs(context, row, here_only=here_only)
+    of_attempt = [one.step for one in files if one.attempt == attempt]
+    if step in of_attempt or (not of_attempt and row.attempt != attempt):
+        return log
+    return _MergedLog(*log)
+
+
+def _started_at(row: LedgerRow, attempt: int, step: str) -> Instant:
+    """When a step of an attempt started, as far as the ledger knows."""
+    earlier = {one.attempt: one for one in read_attempts(row.earlier)}
+    records = [*(record for one in earlier.values() for record in one.steps), *read_steps(row.steps)]
+    found = [one.started_at for one in records if (one.attempt, one.name) == (attempt, step)]
+    of_attempt = earlier[attempt].started_at if attempt in earlier else row.started_at
+    return next((at for at in found if at is not None), None) or of_attempt or row.key.scheduled_for
 
 
 class Found(NamedTuple):

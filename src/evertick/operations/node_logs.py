@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from evertick.errors import ExecutorUnavailable
-from evertick.model.instant import Instant
+from evertick.model.instant import Instant, from_text
 from evertick.model.node_address import NodeAddress, read_address
 from evertick.store import Store
 
@@ -96,6 +96,16 @@ class NodeLogs:
         elif status != 206:
             raise NodeUnavailable(f"the node {node} gave an invalid answer: status {status}")
         return RemoteChunk(data, offset + len(data), is_closed and len(data) < limit)
+
+    def read_times(self, node: str, run_id: str, attempt: int, step: str) -> Sequence[tuple[int, Instant]]:
+        """When the bytes of a log were written; empty from a node that does not know the question."""
+        path = f"/runs/{quote(run_id, safe='')}/logs/{attempt}/{quote(step, safe='', errors='surrogateescape')}/times"
+        status, body = self._ask(node, path, {})
+        try:
+            items = json.loads(body)["items"] if status == 200 else ()
+            return [(int(one["offset"]), from_text(one["at"])) for one in items]
+        except (ValueError, KeyError, TypeError) as error:
+            raise NodeUnavailable(f"the node {node} gave an invalid answer: {error}") from error
 
     def _addresses(self) -> dict[str, NodeAddress]:
         with self._lock:

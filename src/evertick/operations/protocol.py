@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         LogFile,
         LogHits,
         LogText,
+        LogTime,
         RunDefinition,
         RunDetail,
         RunPage,
@@ -56,6 +57,8 @@ Moment: TypeAlias = datetime | str
 """An aware datetime, or text: RFC 3339, a local time in the job's time zone, or relative: `yesterday`, `-2d`, `1h`."""
 
 LOG_BYTES_MAX = 1 << 20
+ALL_STEPS = "*"
+"""In place of a step: the merged log of an attempt, unless a step has this name."""
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -166,7 +169,11 @@ class Operations(Protocol):
         ...
 
     def list_logs(self, run_id: str) -> Sequence[LogFile]:
-        """The logs of a run, by attempt and step."""
+        """The logs of a run, by attempt and step.
+
+        In the operations on a log, the step `*` means all steps of an attempt: their lines by time, each with its
+        time and its step before it, separated by tabs.
+        """
         ...
 
     def read_log(
@@ -177,6 +184,10 @@ class Operations(Protocol):
 
     def log_bytes(self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES_MAX) -> LogChunk:
         """A part of a log as bytes."""
+        ...
+
+    def log_times(self, run_id: str, attempt: int, step: str, offset: int = 0) -> Sequence[LogTime]:
+        """From which byte on a log was written at which time, beginning with the time of the byte at an offset."""
         ...
 
     def search_log(

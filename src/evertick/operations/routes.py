@@ -30,7 +30,16 @@ if TYPE_CHECKING:
         RequestStatus,
         Why,
     )
-    from evertick.operations.results.runs import GapPage, LogFiles, LogHits, LogText, RunDefinition, RunDetail, RunPage
+    from evertick.operations.results.runs import (
+        GapPage,
+        LogFiles,
+        LogHits,
+        LogText,
+        LogTimes,
+        RunDefinition,
+        RunDetail,
+        RunPage,
+    )
     from evertick.operations.results.schedule import (
         Calendar,
         CronPreview,
@@ -102,6 +111,7 @@ LIST_LOGS: Route[LogFiles] = Route("GET", "/runs/{run}/logs", "runs.LogFiles")
 READ_LOG: Route[LogText] = Route(
     *("GET", "/runs/{run}/logs/{attempt}/{step}", "runs.LogText"), "offset", "limit", "lines", "download"
 )
+LOG_TIMES: Route[LogTimes] = Route("GET", "/runs/{run}/logs/{attempt}/{step}/times", "runs.LogTimes", "offset")
 SEARCH_LOG: Route[LogHits] = Route(
     *("GET", "/runs/{run}/logs/{attempt}/{step}/search", "runs.LogHits"), "text", "errors", "line"
 )

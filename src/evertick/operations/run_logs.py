@@ -23,6 +23,7 @@ class LogsReader(Protocol):
 
     def list_logs(self, key: RunKey) -> Sequence[Any]: ...
     def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = 1 << 20) -> Any: ...
+    def read_times(self, key: RunKey, attempt: int, step: str) -> Sequence[tuple[int, Instant]]: ...
 
 
 class MembersReader(Protocol):
@@ -162,6 +163,29 @@ class RunLogs:
                 reason = f"{type(error).__name__}: {error}"
                 raise LogUnavailable(AbsentLog(attempt, PlaceKind.STORE, "", reason)) from error
         return chunk.data, chunk.next_offset, chunk.is_complete
+
+    def times(
+        self, row: LedgerRow, attempt: int, step: str, *, here_only: bool = False
+    ) -> Sequence[tuple[int, Instant]]:
+        """From which byte on a log was written at which instant; empty where that is not known from here.
+
+        A member that still has the only copy of a log is not asked: its copy here has times.
+        """
+        files = self.find(row, here_only=here_only).files
+        file = next((one for one in files if (one.attempt, one.step) == (attempt, step)), None)
+        if file is None or file.member:
+            return ()
+        if file.node:
+            assert self._others is not None
+            return self._others.read_times(file.node, row.key.run_id, attempt, step)
+        source = self._copies if file.is_copy else self._here
+        assert source is not None
+        try:
+            return source.read_times(row.key, attempt, step)
+        except Exception:
+            if not file.is_copy:
+                raise
+            return ()  # every store has errors of its own, and the log can be read without times
 
     def _is_all(self, attempt: _Attempt, own: Sequence[LogFile]) -> bool:
         """Whether this node has everything that an attempt has printed."""

@@ -759,6 +759,17 @@ export interface LogText {
   is_complete: boolean;
 }
 
+/** From which byte on a log was written at this time, until the next one. */
+export interface LogTime {
+  offset: number;
+  at: string;
+}
+
+export interface LogTimes {
+  /** By offset; exact to 0.1 s, or to a second in a log that was written for long. */
+  items: LogTime[];
+}
+
 export type LossReason = "node-gone" | "lease-expired" | "not-confirmed" | "node-forgotten" | "not-started" | "keeper" | "process-gone" | "machine-restarted" | "no-heartbeat" | "member-lost" | "executor";
 
 /** A run on the timeline. */

@@ -38,6 +38,8 @@ export type {
   LogFile,
   LogHit,
   LogHits,
+  LogTime,
+  LogTimes,
   LossReason,
   Mark,
   NewToken,

@@ -1,15 +1,22 @@
 /** A log as far as it was read: from its end backwards, and onwards while it grows. Never all of a long one. */
 
 import { get, path, withQuery } from "../api/client";
-import type { LogChunk, LogHits } from "../api/types";
+import type { LogChunk, LogHits, LogTime, LogTimes } from "../api/types";
 
 const CHUNK = 256 * 1024;
 const POLL_MS = 1_000;
+/** In place of a step: the lines of all steps by time, each with its time and its step before it, separated by tabs. */
+export const ALL_STEPS = "*";
 /** Beyond this the oldest lines are dropped. */
 const LINES_MAX = 200_000;
 
 export class LogReader {
   lines: string[] = [];
+  /** Where each line begins in the file, in bytes. */
+  private offsets: number[] = [];
+  /** From which byte on it was written at which time; empty: nobody has asked. */
+  private times: LogTime[] = [];
+  private hasTimes = false;
   /** The number of the first line that is loaded; null: it lies too far inside the log to be counted. */
   firstLine: number | null = 1;
   /** Where the first line begins in the file, and where the last one ends. */
@@ -61,6 +68,37 @@ export class LogReader {
     this.begin(Math.max(0, offset - CHUNK / 2), offset + CHUNK);
   }
 
+  /** When a line was printed, in milliseconds; null: not known yet. */
+  timeOf(index: number): number | null {
+    const offset = this.offsets[index];
+    if (offset === undefined || !this.times.length) return null;
+    let [low, high] = [0, this.times.length - 1];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if ((this.times[middle]?.offset ?? 0) <= offset) low = middle;
+      else high = middle - 1;
+    }
+    const found = this.times[low];
+    return found ? Date.parse(found.at) : null;
+  }
+
+  /** Read the times of what is loaded, and of what will be. */
+  async showTimes(): Promise<void> {
+    this.hasTimes = true;
+    await this.readTimes(0);
+  }
+
+  private async readTimes(offset: number): Promise<void> {
+    try {
+      const found = await get<LogTimes>(withQuery(`${this.target}/times`, { offset }));
+      const first = found.items[0]?.offset ?? 0;
+      this.times = [...this.times.filter((time) => time.offset < first), ...found.items];
+    } catch {
+      // The log can be read without times; the next part asks again.
+    }
+    this.onChange();
+  }
+
   /** What lies behind the last line. */
   later(): void {
     this.until = this.end + 2 * CHUNK;
@@ -85,6 +123,7 @@ export class LogReader {
       const older = text.split("\n");
       if (older.at(-1) === "") older.pop();
       this.lines = [...older, ...this.lines];
+      this.offsets = [...offsetsOf(older, first.offset), ...this.offsets];
       this.start = first.offset;
       this.firstLine = first.first_line;
     }
@@ -103,6 +142,7 @@ export class LogReader {
   private begin(offset: number, until: number): void {
     this.stop();
     this.lines = [];
+    this.offsets = [];
     this.rest = "";
     this.start = this.end = offset;
     this.until = until;
@@ -134,6 +174,7 @@ export class LogReader {
       if (chunk && chunk.next_offset > this.end) {
         this.add(chunk.text);
         this.end = chunk.next_offset;
+        if (this.hasTimes) void this.readTimes(this.times.at(-1)?.offset ?? 0);
       }
       if (chunk?.is_complete) {
         this.isComplete = true;
@@ -150,14 +191,28 @@ export class LogReader {
   private add(text: string): void {
     const whole = this.rest ? this.lines.slice(0, -1) : this.lines;
     const fresh = (this.rest + text).split("\n");
+    const begun = whole.length < this.lines.length ? (this.offsets.at(-1) ?? this.end) : this.end;
     this.rest = fresh.at(-1) ?? "";
     if (!this.rest) fresh.pop();
+    this.offsets = [...this.offsets.slice(0, whole.length), ...offsetsOf(fresh, begun)];
     this.lines = [...whole, ...fresh];
     const over = this.lines.length - LINES_MAX;
     if (over <= 0) return;
     const gone = this.lines.slice(0, over);
     this.lines = this.lines.slice(over);
+    this.offsets = this.offsets.slice(over);
     this.start += new TextEncoder().encode(`${gone.join("\n")}\n`).length;
     if (this.firstLine !== null) this.firstLine += over;
   }
+}
+
+const encoder = new TextEncoder();
+
+function offsetsOf(lines: string[], start: number): number[] {
+  const found: number[] = [];
+  for (const line of lines) {
+    found.push(start);
+    start += encoder.encode(line).length + 1;
+  }
+  return found;
 }

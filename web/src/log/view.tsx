@@ -4,11 +4,12 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { downloadAddress } from "../api/client";
 import type { LogHits } from "../api/types";
-import { bytes, counted, number } from "../time/words";
+import { keptSignal } from "../state/kept";
+import { bytes, clock, counted, number } from "../time/words";
 import { Icon } from "../ui/icon";
 import { Problem } from "../ui/parts";
 import { parseLine, PLAIN, plainText, type Look } from "./ansi";
-import { LogReader } from "./reader";
+import { ALL_STEPS, LogReader } from "./reader";
 
 const LINE = 20;
 const SPARE = 12;
@@ -19,15 +20,21 @@ interface Props {
   attempt: number;
   step: string;
   size: number;
+  /** In which zone times are shown. */
+  zone: string;
   /** The line that the address names. */
   line: number | null;
   onLine: (line: number) => void;
 }
 
+const timesChoice = keptSignal("log-times", ["off", "on"] as const, "off");
+
 /** Lines that wrap have different heights, so all of them are laid out: not more than this. */
 const WRAPPED_MAX = 2_000;
 
-export function LogView({ run, attempt, step, size, line: named, onLine }: Props) {
+export function LogView({ run, attempt, step, size, zone, line: named, onLine }: Props) {
+  const isMerged = step === ALL_STEPS;
+  const hasTimes = timesChoice.value === "on" && !isMerged;
   const [isWrapped, setWrapped] = useState(false);
   const [errors, setErrors] = useState<LogHits | null>(null);
   const [, setTurn] = useState(0);
@@ -48,6 +55,9 @@ export function LogView({ run, attempt, step, size, line: named, onLine }: Props
     return () => made.stop();
   }, [run, attempt, step]);
 
+  useEffect(() => {
+    if (hasTimes) void reader?.showTimes();
+  }, [reader, hasTimes]);
   const lines = reader?.lines ?? [];
   const firstLine = reader?.firstLine ?? 1;
   const isWhole = reader?.isWhole ?? false;
@@ -132,6 +142,11 @@ export function LogView({ run, attempt, step, size, line: named, onLine }: Props
             {errors.total ? counted(errors.total, "line") : "no errors"}
           </span>
         )}
+        {!isMerged && (
+          <label class="row small nowrap">
+            <input type="checkbox" checked={hasTimes} onChange={(event) => (timesChoice.value = event.currentTarget.checked ? "on" : "off")} /> Times
+          </label>
+        )}
         <label class="row small nowrap">
           <input type="checkbox" checked={isWrapped} onChange={(event) => setWrapped(event.currentTarget.checked)} /> Wrap
         </label>
@@ -145,7 +160,7 @@ export function LogView({ run, attempt, step, size, line: named, onLine }: Props
             }}
           /> Follow
         </label>
-        <a class="button is-small" href={downloadAddress(`${reader?.target ?? ""}?download=true`)} download={`${run}.${attempt}.${step}.log`}>
+        <a class="button is-small" href={downloadAddress(`${reader?.target ?? ""}?download=true`)} download={`${run}.${attempt}.${isMerged ? "all-steps" : step}.log`}>
           <Icon name="download" /> Download
         </a>
       </div>
@@ -160,7 +175,7 @@ export function LogView({ run, attempt, step, size, line: named, onLine }: Props
         class="log-lines"
         tabIndex={0}
         role="log"
-        aria-label={`Output of ${step}`}
+        aria-label={isMerged ? "Output of all steps" : `Output of ${step}`}
         aria-live="off"
         onScroll={(event) => {
           const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
@@ -175,8 +190,9 @@ export function LogView({ run, attempt, step, size, line: named, onLine }: Props
               <Line
                 key={first + index}
                 number={reader?.firstLine == null ? null : firstLine + first + index}
-                text={line}
-                before={lookBefore(lines, first + index)}
+                {...(isMerged ? partsOf(line) : { at: hasTimes ? (reader?.timeOf(first + index) ?? null) : undefined, step: null, text: line })}
+                zone={zone}
+                before={isMerged ? PLAIN : lookBefore(lines, first + index)}
                 search={search}
                 isHit={(!!search && chosen?.line === firstLine + first + index) || named === firstLine + first + index}
                 onLine={onLine}
@@ -227,22 +243,38 @@ function lookBefore(lines: string[], index: number): Look {
   return look;
 }
 
-interface LineProps {
-  number: number | null;
+/** The time, the step and the text of a line of the merged log. */
+function partsOf(line: string): Parts {
+  const [at = "", step, ...rest] = line.split("\t");
+  if (step === undefined) return { at: null, step: null, text: line };
+  return { at: Date.parse(at), step, text: rest.join("\t") };
+}
+
+interface Parts {
+  /** When it was printed; null: not known; undefined: not shown. */
+  at: number | null | undefined;
+  step: string | null;
   text: string;
+}
+
+interface LineProps extends Parts {
+  number: number | null;
+  zone: string;
   before: Look;
   search: string;
   isHit: boolean;
   onLine: (line: number) => void;
 }
 
-function Line({ number: place, text, before, search, isHit, onLine }: LineProps) {
+function Line({ number: place, at, step, zone, text, before, search, isHit, onLine }: LineProps) {
   const [pieces] = parseLine(text, before);
   return (
     <div class={isHit ? "log-line is-hit" : "log-line"}>
       <span class="log-number" aria-hidden="true" data-tip="Link to this line" onClick={() => place !== null && onLine(place)}>
         {place}
       </span>
+      {at !== undefined && <span class="log-time">{at === null ? "" : clock(at, zone).padEnd(8).slice(0, 12)}</span>}
+      {step !== null && <span class="log-step">{step}</span>}
       <span>
         {pieces.map((piece, index) => (
           <span key={index} class={classOf(piece.look)} style={styleOf(piece.look)}>

@@ -2,16 +2,18 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { path, send } from "../api/client";
-import type { Attempt, AttemptStep, Graph, RequestStatus, LossReason, RunDetail, StepState } from "../api/types";
+import type { Attempt, AttemptStep, Graph, LogFile, RequestStatus, LossReason, RunDetail, StepState } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { Gantt, type Chosen } from "../charts/gantt";
 import type { StepGraph } from "../charts/graph";
+import { ALL_STEPS } from "../log/reader";
 import { LogView } from "../log/view";
 import { whyPath } from "../timeline/input";
 import { DefinitionAtStart } from "./run-definition";
 import { go, jobPath, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";
+import { shownZone } from "../state/zone";
 import { bytes, span } from "../time/words";
 import { StateBadge, TriggerBadge } from "../ui/badges";
 import { ACTIVE_STATES } from "../ui/outcomes";
@@ -293,13 +295,14 @@ interface OutputProps {
 }
 
 function Output({ run, chosen, onPick, line }: OutputProps) {
-  const log = chosen && run.logs.find((one) => one.attempt === chosen.attempt && one.step === chosen.step);
+  const merged = mergedLogs(run);
+  const log = chosen && [...run.logs, ...merged].find((one) => one.attempt === chosen.attempt && one.step === chosen.step);
   const absent = run.absent_logs.find((one) => one.attempt === (chosen?.attempt ?? run.attempt))?.text;
   const step = run.steps.find((one) => one.name === chosen?.step && one.attempt === chosen.attempt);
   return (
     <Card
       class="workspace-log"
-      title={chosen ? `Output of ${chosen.step}` : "Output"}
+      title={chosen ? `Output of ${chosen.step === ALL_STEPS ? "all steps" : chosen.step}` : "Output"}
       aside={
         run.logs.length > 1 && (
           <select
@@ -311,6 +314,11 @@ function Output({ run, chosen, onPick, line }: OutputProps) {
             }}
           >
             {chosen && !log && <option value={`${chosen.attempt} ${chosen.step}`}>{chosen.step} (nothing)</option>}
+            {merged.map((one) => (
+              <option key={`${one.attempt} ${one.step}`} value={`${one.attempt} ${one.step}`}>
+                All steps by time{run.attempt > 1 ? `, attempt ${one.attempt}` : ""}
+              </option>
+            ))}
             {run.logs.map((one) => (
               <option key={`${one.attempt} ${one.step}`} value={`${one.attempt} ${one.step}`}>
                 {one.step}
@@ -324,12 +332,26 @@ function Output({ run, chosen, onPick, line }: OutputProps) {
       {log && absent && <p class="note" role="note">{absent}</p>}
       {step && <StepFacts step={step} />}
       {log ? (
-        <LogView key={`${log.attempt} ${log.step}`} run={run.run} attempt={log.attempt} step={log.step} size={log.size} line={line} onLine={(picked) => setQuery({ step: log.step, attempt: String(log.attempt), line: String(picked) })} />
+        <LogView key={`${log.attempt} ${log.step}`} run={run.run} attempt={log.attempt} step={log.step} size={log.size} zone={shownZone(run.timezone)} line={line} onLine={(picked) => setQuery({ step: log.step, attempt: String(log.attempt), line: String(picked) })} />
       ) : (
         <Empty title={absent ?? (run.can_cancel ? "No output yet" : "No output")} icon="audit" />
       )}
     </Card>
   );
+}
+
+/** The server merges at most this much, in bytes. */
+const MERGED_MAX = 12 * 1024 * 1024;
+
+/** One log of all steps for each attempt that has several; its size is a guess, which the reader corrects. */
+function mergedLogs(run: RunDetail): LogFile[] {
+  const attempts = [...new Set(run.logs.map((one) => one.attempt))];
+  return attempts.flatMap((attempt) => {
+    const logs = run.logs.filter((one) => one.attempt === attempt);
+    if (logs.length < 2 || logs.some((one) => one.step === ALL_STEPS)) return [];
+    const size = Math.min(logs.reduce((sum, one) => sum + one.size, 0), MERGED_MAX);
+    return [{ attempt, step: ALL_STEPS, size, is_complete: false }];
+  });
 }
 
 /** What a step cost and handed on. */

@@ -10,6 +10,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.live_view import Display, LiveDisplay, PlainDisplay
+from evertick.cli.log_lines import MergedRun, StampedRun, all_merged
 from evertick.cli.output import counted, is_terminal, note, output_option, show
 from evertick.cli.run_follower import Follower, RecordedRun
 from evertick.cli.target import Target, target_options
@@ -28,24 +29,38 @@ POLL_SECONDS = 0.2
 @click.option(
     "--follow", "-f", is_flag=True, help="Print new output until the run ends; on a terminal, with the steps below it."
 )
+@click.option("--timestamps", "-t", is_flag=True, help="Print the time (UTC) before each line.")
+@click.option("--all-steps", is_flag=True, help="Print the lines of all steps in order of time, each after its step.")
 @target_options
 @output_option
-def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, target: Target, output: str) -> None:
+def logs(
+    run_id: str,
+    step: str | None,
+    attempt: int | None,
+    follow: bool,
+    timestamps: bool,
+    all_steps: bool,
+    target: Target,
+    output: str,
+) -> None:
     """Show the output of a run.
 
     The output of the steps goes to stdout, a heading for each step to stderr. JOB means its newest started run; RUN_ID
     may be shortened to a unique prefix. A log that is not on this machine is fetched from the node or the fleet member
-    that has it.
+    that has it. Times are those at which Evertick received a line, exact to 0.1 s; after long output, to 1 s.
 
     \b
     Examples:
       evertick logs report
       evertick logs report@2026-03-02T09 --step build --follow
+      evertick logs report --all-steps --timestamps
     """
     from evertick.cli.requests import interruptible
     from evertick.errors import ExecutorUnavailable, NotFound
     from evertick.model.lifecycle import TERMINAL
 
+    if all_steps and step is not None:
+        raise click.UsageError("--all-steps and --step cannot be combined.")
     if follow and output != "table":
         raise click.UsageError(f"--follow cannot be combined with -o {output}.")
     with target.operations() as operations:
@@ -69,13 +84,23 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, targe
             absent = _absent(run, attempt)
             if absent and not wanted:
                 raise ExecutorUnavailable(" ".join(absent))
-            show(output, [_with_text(operations, run.run, one) for one in wanted], (), name="step")
+            if all_steps:
+                last = attempt or max((one.attempt for one in wanted), default=run.attempt)
+                lines = [line._asdict() for line in all_merged(operations, run.run, last)]
+                show(output, lines, (), name="step")
+                return
+            documents = [_with_text(operations, run.run, one, has_times=timestamps) for one in wanted]
+            show(output, documents, (), name="step")
             return
         last = max((one.attempt for one in chosen), default=run.attempt)
-        display: Display = PlainDisplay(output_on_stderr=False, has_headings=True, tells_ends=False)
-        if follow and is_terminal() and is_terminal(sys.stderr):
+        display: Display = PlainDisplay(output_on_stderr=False, has_headings=not all_steps, tells_ends=False)
+        if follow and not all_steps and is_terminal() and is_terminal(sys.stderr):
             display = LiveDisplay(run.job, len(run.depends), is_output_beside=True)
         recorded = RecordedRun(operations, run.run)
+        if all_steps:
+            recorded = MergedRun(operations, run.run, has_times=timestamps)
+        elif timestamps:
+            recorded = StampedRun(operations, run.run)
         follower = Follower(recorded, display, step=step, attempt=attempt if follow else attempt or last)
         with interruptible("The run continues."):
             while follower.look().state not in TERMINAL and follow:
@@ -95,10 +120,13 @@ def _absent(run: RunDetail, attempt: int | None) -> list[str]:
     return [one.text for one in run.absent_logs if attempt in (None, one.attempt)]
 
 
-def _with_text(operations: Operations, run_id: str, log: LogFile) -> dict[str, object]:
+def _with_text(operations: Operations, run_id: str, log: LogFile, *, has_times: bool) -> dict[str, object]:
     from evertick.cli.requests import data_with
 
     data, offset = b"", 0
     while (chunk := operations.log_bytes(run_id, log.attempt, log.step, offset)).data:
         data, offset = data + chunk.data, chunk.next_offset
-    return data_with(log, text=data.decode("utf-8", "replace"))
+    text = data.decode("utf-8", "replace")
+    if not has_times:
+        return data_with(log, text=text)
+    return data_with(log, text=text, times=operations.log_times(run_id, log.attempt, log.step))

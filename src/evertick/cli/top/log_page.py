@@ -13,10 +13,12 @@ from evertick.cli.top.styled import Line, Span, cell, cut, fitted
 from evertick.model.duration import duration_text
 from evertick.model.instant import SECOND, Instant, from_datetime
 from evertick.model.lifecycle import TERMINAL
+from evertick.operations.protocol import ALL_STEPS
+from evertick.operations.results.runs import LogFile
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations
-    from evertick.operations.results.runs import LogFile, RunDetail
+    from evertick.operations.results.runs import RunDetail
 
 TAIL_BYTES = 512 * 1024
 """A long log is read from here before its end on."""
@@ -42,6 +44,9 @@ def read_part(operations: Operations, target: str, chosen: tuple[int, str] | Non
     last = max((log.attempt for log in detail.logs), default=0)
     logs = [log for log in detail.logs if log.attempt == last] if chosen is None else list(detail.logs)
     log = next((one for one in logs if (one.attempt, one.step) == chosen), None) if chosen else _telling(detail, logs)
+    if chosen is not None and chosen[1] == ALL_STEPS and log is None:
+        size = operations.read_log(detail.run, chosen[0], ALL_STEPS, 0, 1).size
+        log = LogFile(chosen[0], ALL_STEPS, size, is_complete=False)
     if log is None:
         return LogPart(detail, None, 0, b"", 0)
     start = max(log.size - TAIL_BYTES, 0) if offset is None else offset
@@ -100,7 +105,7 @@ class LogPage:
             self._reader = codecs.getincrementaldecoder("utf-8")("replace")
         self.offset = part.next_offset
         *lines, self.rest = (self.rest + self._reader.decode(part.data)).split("\n")
-        self.lines += map(_shown, lines)
+        self.lines += map(_merged if self.chosen[1] == ALL_STEPS else _shown, lines)
         del self.lines[:-LINES_MAX]
 
     def press(self, key: str, rows: int) -> bool:
@@ -151,6 +156,7 @@ class LogPage:
         if len(logs) < 2:
             self.message = "The run has no other log."
             return
+        logs.append((logs[-1][0], ALL_STEPS))
         place = logs.index(self.chosen) if self.chosen in logs else 0
         self.chosen = logs[(place + step) % len(logs)]
         self.lines, self.rest, self.offset, self.follows, self.left = [], "", None, True, 0
@@ -207,7 +213,8 @@ class LogPage:
                 ((from_datetime(until) if until is not None else now) - from_datetime(since)) // SECOND * SECOND
             )
         attempt, step = self.chosen or (detail.attempt, "")
-        which = f"{step}{f' (attempt {attempt})' if attempt > 1 else ''}"
+        which = "all steps" if step == ALL_STEPS else step
+        which = f"{which}{f' (attempt {attempt})' if attempt > 1 else ''}"
         state = f" {detail.state} {took} "
         name = cell(f" {detail.run}  {which}", max(width - len(state), 0))
         return [Span(name, "reverse"), Span(cut(state, width), f"reverse {STATE_STYLES.get(detail.state, '')}")]
@@ -224,6 +231,13 @@ class LogPage:
             Span(cell(left, max(width - len(place) - 1, 0)), "" if self.message else "dim"),
             Span(f" {place}", "dim"),
         ]
+
+
+def _merged(line: str) -> str:
+    """A line of the log of all steps: its time of day (UTC), its step, and what it printed."""
+    at, tab, rest = line.partition("\t")
+    step, _, text = rest.partition("\t")
+    return f"{at[11:23]} {step} │ {_shown(text)}" if tab else line
 
 
 def _shown(line: str) -> str:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from evertick.executor import AttemptId
 from evertick.executors import protocol
 from evertick.executors.fleet import messages, validation
+from evertick.executors.log_times import LogTime, TimeIndex, append_time
 from evertick.executors.logs import FOLDER, OPEN_SUFFIX, SUFFIX, Logs
 from evertick.executors.paths import file_name, open_folder, private_folder, run_folder
 from evertick.executors.protocol import Message, split_key
@@ -34,6 +36,7 @@ class LogCopies:
         self._root = str(private_folder(state_folder / FOLDER))
         self._logs = Logs(state_folder)
         self._offsets: dict[AttemptId, dict[str, int]] = {}
+        self._times: dict[AttemptId, dict[str, TimeIndex]] = {}
 
     def offsets_of(self, attempt_id: AttemptId) -> dict[str, int]:
         """How much of each log is copied, also by earlier processes of this node."""
@@ -58,9 +61,13 @@ class LogCopies:
             return False
         key, _ = split_key(attempt_id.key)
         name = file_name(_shown(step, attempt_id)) + SUFFIX
+        now, times = time.time_ns() // 1_000, self._times.setdefault(attempt_id, {}).setdefault(step, TimeIndex(0))
         try:
             folder = open_folder(self._root, (*run_folder(key), str(attempt_id.attempt)), create=True)
             try:
+                if grows > 0 and times.is_due(now):
+                    # The member has the exact times; those of the copy are when it was received.
+                    append_time(folder, name, LogTime(have, now))
                 _put(folder, name, offset, data, is_complete=is_complete)
             finally:
                 os.close(folder)
@@ -72,6 +79,7 @@ class LogCopies:
 
     def forget(self, attempt_id: AttemptId) -> None:
         self._offsets.pop(attempt_id, None)
+        self._times.pop(attempt_id, None)
 
 
 def _put(folder: int, name: str, offset: int, data: bytes, *, is_complete: bool) -> None:

@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from evertick.executors.keeper.mask import Masker
+from evertick.executors.log_times import LogTime, TimeIndex, append_time
 from evertick.executors.logs import OPEN_SUFFIX, TAIL_SUFFIX
 from evertick.executors.paths import open_folder
+from evertick.model.instant import Instant
 
 PORTION = 64 * 1024
 """Bytes read from one process before the others have their turn: the size of a pipe."""
@@ -47,6 +49,9 @@ class LogWriter:
         self._passed = 0
         """Bytes beyond the head; the last of them are in the tail."""
         self._tail = bytearray()
+        self._times = TimeIndex(_now())
+        self._tail_times: deque[LogTime] = deque()
+        """When the bytes of the tail came, counted from the end of the head."""
         self._tail_shown_at = 0.0
         self._dropped = 0
         """Bytes that could not be written."""
@@ -78,6 +83,7 @@ class LogWriter:
             tail = bytes(self._tail[-self._tail_max :])
             if left_out:
                 self._append(f"\n[evertick: {left_out:,} bytes were left out here]\n".encode())
+            self._note_tail_times(left_out)
             self._append(tail)
         if self._dropped:
             self._note_dropped()
@@ -101,6 +107,8 @@ class LogWriter:
 
     def _keep(self, data: bytes) -> None:
         room = self._head_max - self._written
+        if data and self._times.is_due(now := _now()):
+            self._note_time(now)
         if room > 0 and data:
             self._append(data[:room])
             self._written += min(len(data), room)
@@ -111,6 +119,28 @@ class LogWriter:
             if len(self._tail) > 2 * self._tail_max:
                 del self._tail[: -self._tail_max or None]
             self._show_tail()
+
+    def _note_time(self, now: Instant) -> None:
+        if self._written >= self._head_max:
+            self._tail_times.append(LogTime(self._passed, now))
+            # Of what is no longer in the tail, the newest: the tail begins with it.
+            while len(self._tail_times) > 1 and self._tail_times[1].offset <= self._passed - self._tail_max:
+                self._tail_times.popleft()
+            return
+        try:
+            if self._fd is None:
+                self._open()
+            assert self._folder_fd is not None
+            append_time(self._folder_fd, self._name, LogTime(self._size, now))
+        except OSError:
+            return  # it costs the time of a line, never the line
+
+    def _note_tail_times(self, left_out: int) -> None:
+        if self._folder_fd is None:
+            return
+        with contextlib.suppress(OSError):
+            for offset, at in self._tail_times:
+                append_time(self._folder_fd, self._name, LogTime(self._size + max(offset - left_out, 0), at))
 
     def _append(self, data: bytes) -> None:
         try:
@@ -134,6 +164,9 @@ class LogWriter:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(self._name + OPEN_SUFFIX, flags, 0o600, dir_fd=self._folder_fd)
         self._size = os.fstat(self._fd).st_size
+        if self._size:
+            # It continues a log: nothing says how long ago the last output came.
+            append_time(self._folder_fd, self._name, LogTime(self._size, _now()))
 
     def _note_dropped(self) -> None:
         """It overwrites the last bytes if the disk has no room after them."""
@@ -160,6 +193,10 @@ class LogWriter:
             pass  # the next write tries again
         finally:
             os.close(fd)
+
+
+def _now() -> Instant:
+    return time.time_ns() // 1_000
 
 
 class Capture:

@@ -274,6 +274,20 @@ class LogText(Result):
     is_complete: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LogTime(Result):
+    """From which byte on a log was written at this time, until the next one."""
+
+    offset: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LogTimes(Result):
+    items: tuple[LogTime, ...]
+    """By offset; exact to 0.1 s, or to a second in a log that was written for long."""
+
+
 class LogChunk(NamedTuple):
     """A part of a log as bytes; never JSON."""
 
