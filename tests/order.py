@@ -48,6 +48,7 @@ LONG = (
     "tests/stores/test_migrations",
     "tests/fleet/test_resources",
     "tests/kinds/test_ssh",
+    "tests/kinds/test_docker",
     "tests/fleet/test_nodes",
     "tests/executors/test_local",
     "tests/executors/test_keeper_faults",

@@ -3,8 +3,8 @@
 PostgreSQL comes as a wheel. MariaDB is looked for where a package manager puts it, and otherwise fetched:
 as root with apt-get, without root by unpacking the same packages into ~/.cache/evertick. Only the `-core`
 packages are taken: the programs, without the system service that the full package would start on port 3306.
-Chromium, bubblewrap and OpenSSH are the distribution's: the page, sandboxes and steps are to work with what people
-have.
+Chromium, bubblewrap, OpenSSH and Podman are the distribution's: the page, sandboxes and steps are to work with what
+people have.
 """
 
 from __future__ import annotations
@@ -47,6 +47,12 @@ BWRAP_BY_HAND = (
 SSHD_BY_HAND = (
     "Install OpenSSH so that 'sshd' and 'ssh' are on the PATH (Debian, Ubuntu: apt-get install openssh-server;\n"
     "  Fedora: dnf install openssh-server; Arch: pacman -S openssh), then run this command again."
+)
+
+
+PODMAN_BY_HAND = (
+    "Install Podman 4 or newer so that 'podman' is on the PATH (Debian, Ubuntu: apt-get install podman crun;\n"
+    "  Fedora: dnf install podman; Arch: pacman -S podman crun), then run this command again."
 )
 
 
@@ -129,12 +135,22 @@ def obtain_sshd() -> str:
             policy.unlink()
 
 
-def install_package(package: str, by_hand: str) -> str:
+def find_podman() -> Path | None:
+    """The engine that containers are tried on."""
+    found = shutil.which("podman", path=os.pathsep.join([os.environ.get("PATH", ""), *PLACES]))
+    return Path(found) if found else None
+
+
+def obtain_podman() -> str:
+    return install_package("podman", PODMAN_BY_HAND, "crun")
+
+
+def install_package(package: str, by_hand: str, *others: str) -> str:
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise ProvisionError(f"only root on Debian or Ubuntu can fetch it here. {by_hand}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     call(["apt-get", "update", "-q"], environment, may_fail=True)
-    call(["apt-get", "install", "-q", "-y", "--no-install-recommends", "--no-remove", package], environment)
+    call(["apt-get", "install", "-q", "-y", "--no-install-recommends", "--no-remove", package, *others], environment)
     return "installed with apt-get"
 
 
@@ -268,6 +284,7 @@ def main() -> int:
     failed |= not provide("Chromium", find_chromium, obtain_chromium, CHROMIUM_BY_HAND)
     failed |= not provide("bubblewrap", find_bwrap, obtain_bwrap, BWRAP_BY_HAND)
     failed |= not provide("OpenSSH", find_sshd, obtain_sshd, SSHD_BY_HAND)
+    failed |= not provide("Podman", find_podman, obtain_podman, PODMAN_BY_HAND)
     if not failed:
         return 0
     if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:

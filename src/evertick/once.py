@@ -43,6 +43,8 @@ class Once:
     state_folder: Path
     params: str = ""
     by: str = ""
+    environ: Mapping[str, str] | None = None
+    """The scheduler's environment, for secrets and containers; None: this process's."""
     row: LedgerRow = field(init=False)
     _node: Node = field(init=False)
     _ended: asyncio.Event = field(init=False, default_factory=asyncio.Event)
@@ -52,7 +54,7 @@ class Once:
         key = RunKey(self.job.id, now, f"run-{secrets.token_hex(4)}")
         self.row = LedgerRow(key, PLANNED, Trigger.MANUAL, now, NODE, params=self.params)
         jobs = tuple(_unscheduled(job) for job in {**self.others, self.job.id: self.job}.values())
-        executors = Executors({LOCAL: LocalExecutor(self.state_folder, SETTINGS)})
+        executors = Executors({LOCAL: LocalExecutor(self.state_folder, SETTINGS, environ=self.environ)})
         self._node = build_node(
             Settings(),
             Location(MEMORY),

@@ -15,6 +15,8 @@ from evertick.executors.fleet.member_logs import MemberLogs
 from evertick.executors.fleet.settings import Certificates, certificates_of, fleet_at
 from evertick.executors.kubernetes.executor import KubernetesExecutor
 from evertick.executors.local import LocalExecutor
+from evertick.kinds.docker import MOUNTS, SOCKET
+from evertick.kinds.docker.engine import Engine, EngineAway, EngineError
 from evertick.kinds.kubernetes.cluster import Access, connect
 from evertick.kinds.kubernetes.program import CONTEXT, INSTANCE, KUBECONFIG, NAMESPACE, START
 from evertick.location import Location
@@ -42,13 +44,8 @@ def executors_of(settings: Settings, location: Location) -> Executors:
         return Executors({})
     executors: dict[str, Executor] = {}
     if location.folder is not None:
-        # A step that is a container is watched by a process of this machine, which must know the same cluster.
-        cluster = settings.kubernetes
-        kubeconfig = str(cluster.kubeconfig) if cluster.kubeconfig else None
-        access = Access(kubeconfig, cluster.context or None, cluster.namespace or None)
-        named = {CONTEXT: access.context, NAMESPACE: access.namespace, KUBECONFIG: access.kubeconfig}
-        named |= {INSTANCE: cluster.instance, START: str(cluster.start_timeout_us / SECOND)}
-        environ = {**os.environ, **{name: value for name, value in named.items() if value}}
+        cluster, access = settings.kubernetes, _access(settings)
+        environ = environ_of(settings)
         local = replace(settings.local, keeper=keeper_settings(settings, location.lock_path))
         executors[LOCAL] = LocalExecutor(state_folder, local, settings.lanes, environ=environ)
         executors[KUBERNETES] = KubernetesExecutor(lambda: connect(access), state_folder, cluster)
@@ -57,6 +54,41 @@ def executors_of(settings: Settings, location: Location) -> Executors:
         executors[FLEET] = FleetExecutor(state_folder, fleet)
     leased = [one for executor in executors.values() if (one := executor.capabilities.leases) is not None]
     return Executors(executors, leased)
+
+
+def environ_of(settings: Settings) -> dict[str, str]:
+    """The environment of this process, with what the processes that watch containers need of the settings."""
+    cluster, docker, access = settings.kubernetes, settings.docker, _access(settings)
+    named = {
+        CONTEXT: access.context,
+        NAMESPACE: access.namespace,
+        KUBECONFIG: access.kubeconfig,
+        INSTANCE: cluster.instance,
+        START: str(cluster.start_timeout_us / SECOND),
+        SOCKET: str(docker.socket) if docker.socket else None,
+        MOUNTS: "\n".join(docker.mounts),
+    }
+    return {**os.environ, **{name: value for name, value in named.items() if value}}
+
+
+def _access(settings: Settings) -> Access:
+    cluster = settings.kubernetes
+    kubeconfig = str(cluster.kubeconfig) if cluster.kubeconfig else None
+    return Access(kubeconfig, cluster.context or None, cluster.namespace or None)
+
+
+class EngineProbe(NamedTuple):
+    """Whether the container engine of this machine answers."""
+
+    name: str = ""
+    problem: str = ""
+
+
+def probe_engine(socket: Path) -> EngineProbe:
+    try:
+        return EngineProbe(Engine(str(socket)).ping())
+    except (EngineAway, EngineError) as error:
+        return EngineProbe(problem=str(error))
 
 
 def fleet_settings(settings: Settings) -> FleetSettings | None:

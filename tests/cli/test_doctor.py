@@ -18,8 +18,11 @@ from evertick.model.instant import DAY, to_text
 from evertick.model.ledger import Batch, JobRecord
 from evertick.model.lifecycle import PLANNED, Trigger
 from evertick.model.run import Entry, RunKey
+from evertick.model.work import Container, SshCommand, Step
+from evertick.settings.parts import DockerSettings
 from evertick.stores import open_store
 from tests.cli.invoke import code_of, run
+from tests.executors.running import job_of
 from tests.stores.test_sqlite import filled, flip_an_index
 
 
@@ -238,3 +241,28 @@ def test_what_the_quick_check_misses_is_found_by_a_full_one_or_by_the_scheduler(
     assert (last["level"], "row 3 missing" in last["finding"]) == (FAIL, True)
     status["integrity"]["state"] = "ok"
     assert findings(folder)["ledger"][-1]["finding"] == "the scheduler's full check passed at x"
+
+
+class TestKinds:
+    """Whether this machine has what the steps of its jobs need."""
+
+    def test_a_job_without_such_steps_needs_nothing(self):
+        assert list(machine.check_kinds({}, DockerSettings())) == []
+
+    def test_ssh_needs_openssh(self, monkeypatch, tmp_path):
+        jobs = {"a": job_of(Step("main", SshCommand("db1", ("true",))))}
+        monkeypatch.setenv("PATH", str(tmp_path))
+        ((level, finding, *_),) = machine.check_kinds(jobs, DockerSettings())
+        assert level == "fail"
+        assert "'ssh' is not in PATH" in finding
+
+    def test_containers_need_an_engine_that_the_operator_allows(self, tmp_path):
+        jobs = {"a": job_of(Step("main", Container("busybox")))}
+        ((level, finding, *_),) = machine.check_kinds(jobs, DockerSettings())
+        assert level == "fail"
+        assert "not allowed" in finding
+        ((level, finding, *_),) = machine.check_kinds(jobs, DockerSettings(socket=tmp_path / "absent"))
+        assert level == "fail"
+        assert "No such file" in finding
+        ((level, *_),) = machine.check_kinds({}, DockerSettings(socket=tmp_path / "absent"))
+        assert level == "warn"

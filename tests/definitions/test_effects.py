@@ -83,7 +83,7 @@ class Place(NamedTuple):
     """Fields of which a table has one at most."""
 
 
-KINDS = frozenset({"command", "script", "python", "http", "job", "kubernetes", "ssh"})
+KINDS = frozenset({"command", "script", "python", "http", "job", "kubernetes", "docker", "ssh"})
 KIND_BESIDE: dict[str, dict[str, Any]] = {
     "command": {"script": "x"},
     "shell": {"script": "x"},
@@ -94,6 +94,7 @@ KIND_BESIDE: dict[str, dict[str, Any]] = {
 }
 KIND_VALUES: dict[str, Any] = {
     "kubernetes": {"image": "busybox"},
+    "docker": {"image": "busybox"},
     "ssh": {"host": "db1", "command": "true"},
     "shell": "/bin/bash",
     "interpreter": "python3",
@@ -155,6 +156,7 @@ PLACES = {
         {"url": OTHER_HOOK, "headers": {"X-Day": "3"}, "body": {"day": 3}, "expect": 204},
     ),
     "kubernetes": Place(step(kubernetes=CHANGE), POD, {"resources": {"limits": {"memory": "1Gi"}}}),
+    "docker": Place(step(docker=CHANGE), {"image": "busybox"}),
     "ssh": Place(step(ssh=CHANGE), {"host": "db2", "command": "true"}),
     "clusterResources": Place(step(kubernetes={**POD, "resources": CHANGE}), {}),
     "clusterSecret": Place(

@@ -1,20 +1,24 @@
-"""The servers that steps of this machine talk to: the distribution's own sshd, private to the tests."""
+"""The servers that steps of this machine talk to: the distribution's own sshd and Podman, private to the tests."""
 
 from __future__ import annotations
 
 import getpass
 import json
 import os
+import resource
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
+from evertick.kinds.docker.engine import Engine, EngineAway
 from tests import provision, supervisor
 from tests.executors.running import until
 from tests.ports import free_port
@@ -50,13 +54,18 @@ class Supervised:
         assert self._process is not None
         assert self._process.poll() is None, self.log.read_text()[-2_000:]
 
-    def close(self) -> None:
+    def stop(self, *, keeps_folder: bool = True) -> None:
         if self._process is not None:
             assert self._process.stdin is not None
             assert self._process.stdout is not None
-            self._process.stdin.close()
+            with self._process.stdin as pipe:
+                pipe.write(b"keep" if keeps_folder else b"")
             self._process.wait()
             self._process.stdout.close()
+            self._process = None
+
+    def close(self) -> None:
+        self.stop(keeps_folder=False)
 
 
 class SshServer(Supervised):
@@ -108,6 +117,78 @@ class SshServer(Supervised):
         except OSError:
             return False
         return True
+
+
+IMAGE = "localhost/evertick-test:1"
+_PROGRAMS = ("sh", "sleep", "cat", "id", "head", "tail", "touch", "mkdir")
+
+
+class PodmanServer(Supervised):
+    """Podman's API on a socket of its own, with storage of its own and one image: a shell of this machine."""
+
+    def __init__(self) -> None:
+        program = provision.find_podman()
+        if program is None:
+            pytest.fail(f"Podman is not installed. {provision.PODMAN_BY_HAND}", pytrace=False)
+        super().__init__()
+        self.socket = self.folder / "socket"
+        settings = self.folder / "containers.conf"
+        # Podman asks for limits that need a capability, and prints events to a journal that may not be there.
+        most = min(4_096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        settings.write_text(
+            f'[containers]\ndefault_ulimits = ["nofile={most}:{most}", "nproc={most}:{most}"]\n'
+            '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
+        )
+        self._env = {"CONTAINERS_CONF": str(settings)}
+        places = ["--root", str(self.folder / "root"), "--runroot", str(self.folder / "run")]
+        self._words = [*_without_hybrid_cgroups(), str(program), *places, "--storage-driver", "vfs"]
+        self._call("import", str(self._write_image()), IMAGE)
+        self.serve()
+
+    def serve(self) -> None:
+        self.start([*self._words, "system", "service", "--time", "0", f"unix://{self.socket}"], self._env)
+        until(self._answers, "Podman to answer")
+
+    def stop_serving(self) -> None:
+        """The engine is gone for a while; with Podman its containers run on."""
+        self.stop()
+        self.socket.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self._call("rm", "--all", "--force", "--time", "0")
+        super().close()
+
+    def _write_image(self) -> Path:
+        image = self.folder / "image.tar"
+        files = {f"/bin/{name}": str(shutil.which(name)) for name in _PROGRAMS}
+        for path in tuple(files.values()):
+            said = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+            files |= {word: word for word in said.split() if word.startswith("/")}
+        with tarfile.open(image, "w", dereference=True) as tar:
+            for name, path in files.items():
+                tar.add(path, name.lstrip("/"))
+        return image
+
+    def _call(self, *words: str) -> None:
+        env = {**os.environ, **self._env}
+        done = subprocess.run([*self._words, *words], env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def _answers(self) -> bool:
+        self.check()
+        try:
+            Engine(str(self.socket)).ping()
+        except EngineAway:
+            return False
+        return True
+
+
+def _without_hybrid_cgroups() -> list[str]:
+    """crun refuses a machine with both versions of control groups; without the mount of the second it sees one."""
+    second = Path("/sys/fs/cgroup/unified")
+    if not second.is_dir():
+        return []
+    return ["unshare", "--mount", "sh", "-c", f'umount {second}; exec "$@"', "sh"]
 
 
 class SilentRelay(Relay):

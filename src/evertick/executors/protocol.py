@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from evertick.executor import Attempt, AttemptId
+from evertick.kinds.docker import ACCESS as DOCKER_ACCESS
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.run import RunKey
 from evertick.model.steps import digest_of
-from evertick.model.work import Pod, Secret, Work
+from evertick.model.work import Container, Pod, Secret, Work
 from evertick.model.work_json import from_plain, to_plain
 from evertick.planning.run_dates import timetable_of
 
@@ -216,6 +217,8 @@ def variables_of(work: Work) -> tuple[str, ...]:
         from evertick.kinds.kubernetes.program import ACCESS
 
         names |= set(ACCESS)
+    if any(isinstance(step.kind, Container) for step in work.all_steps):
+        names |= set(DOCKER_ACCESS)
     return tuple(sorted(names))
 
 

@@ -16,6 +16,7 @@ from evertick.model.work import (
     Command,
     Condition,
     ConditionKind,
+    Container,
     Env,
     Handlers,
     HttpCall,
@@ -89,6 +90,9 @@ def _kind(kind: Kind, value_of: ValueOf) -> Kind:
             words = kind.command if kind.is_shell else tuple(render_template(word, value_of) for word in kind.command)
             env = tuple((name, render_template(value, value_of, _as_env)) for name, value in kind.env)
             return replace(kind, command=words, env=env)
+        case Container():
+            words = kind.command if kind.is_shell else tuple(render_template(word, value_of) for word in kind.command)
+            return replace(kind, command=words, args=tuple(render_template(word, value_of) for word in kind.args))
         case SshCommand() if not kind.is_shell:
             return replace(kind, command=tuple(render_template(word, value_of) for word in kind.command))
         case _:

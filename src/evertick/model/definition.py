@@ -25,6 +25,7 @@ from evertick.model.work import (
     STOP_ON_FAILURE,
     Command,
     Condition,
+    Container,
     ContinueOn,
     Each,
     Env,
@@ -33,6 +34,7 @@ from evertick.model.work import (
     Param,
     Pipeline,
     Pod,
+    Pull,
     PythonCall,
     Sandbox,
     Script,
@@ -244,8 +246,27 @@ def _kind(kind: Kind) -> Iterator[str]:
             yield from (f"param {name}: {value}" for name, value in params)
         case Pod():
             yield from _pod(kind)
+        case Container():
+            yield from _container(kind)
         case SshCommand():
             yield from _ssh(kind)
+
+
+def _container(one: Container) -> Iterator[str]:
+    yield f"docker: {one.image}"
+    if one.command:
+        yield from _field("command", one.command[0] if one.is_shell else json.dumps(one.command, ensure_ascii=False))
+    if one.args:
+        yield f"args: {json.dumps(one.args, ensure_ascii=False)}"
+    yield from (f"mount: {mount.source}:{mount.target}{':rw' if mount.is_writable else ''}" for mount in one.mounts)
+    limits = (("memory_bytes", one.memory_bytes), ("cpus", one.cpus), ("network", one.network))
+    for name, value in (("working_dir", one.working_dir), ("user", one.user), *limits):
+        if value is not None:
+            yield f"{name}: {value}"
+    if one.pull is not Pull.MISSING:
+        yield f"pull: {one.pull}"
+    if one.is_read_only:
+        yield "read_only: true"
 
 
 def _ssh(ssh: SshCommand) -> Iterator[str]:

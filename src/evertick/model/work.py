@@ -148,7 +148,54 @@ class SshCommand:
     connect_timeout_us: int = 30 * SECOND
 
 
-Kind: TypeAlias = Command | Script | PythonCall | HttpCall | Pipeline | SubJob | Pod | SshCommand
+class Pull(StrEnum):
+    """When the image of a container is fetched."""
+
+    MISSING = "missing"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or file of the machine, or a named volume of its engine, inside of a container."""
+
+    source: str
+    target: str
+    is_writable: bool = False
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it is a path of the machine, and not the name of a volume."""
+        return self.source.startswith(("/", "./", "../", "~/")) or self.source in (".", "..", "~")
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container on the machine that runs the job, by way of Docker or Podman; the step ends as it does."""
+
+    image: str
+    command: tuple[str, ...] = ()
+    """Replaces the image's entrypoint; empty: what the image says."""
+    is_shell: bool = False
+    """`command` is a single line for the shell of the image."""
+    args: tuple[str, ...] = ()
+    """For the entrypoint; empty: what the image says."""
+    mounts: tuple[Mount, ...] = ()
+    working_dir: str | None = None
+    """In the container; None: as the image says."""
+    user: str | None = None
+    """In the container; None: as the image says."""
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    network: str | None = None
+    """None: the engine's default."""
+    pull: Pull = Pull.MISSING
+    is_read_only: bool = False
+    """Whether its own files cannot be written."""
+
+
+Kind: TypeAlias = Command | Script | PythonCall | HttpCall | Pipeline | SubJob | Pod | SshCommand | Container
 
 
 # --- conditions

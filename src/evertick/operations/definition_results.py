@@ -11,6 +11,7 @@ from evertick.model.job import Job
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.model.work import (
     Command,
+    Container,
     Env,
     HttpCall,
     Kind,
@@ -102,6 +103,8 @@ def summary_of(kind: Kind) -> tuple[str, str]:
             return "job", job_id
         case Pod(image, words):
             return "kubernetes", _short(f"{image} {' '.join(words)}".strip())
+        case Container(image, words, _is_shell, args):
+            return "docker", _short(" ".join((image, *words, *args)))
         case SshCommand(host, words):
             return "ssh", _short(f"{host}: {' '.join(words)}")
 

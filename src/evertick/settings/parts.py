@@ -349,6 +349,18 @@ class KubernetesSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DockerSettings:
+    socket: Path | None = _a(
+        PATH,
+        None,
+        "Socket of Docker or Podman, for `docker` steps. Without it they are refused. Who can use the socket of an "
+        "engine that runs as root is root.",
+        "none: containers are not allowed",
+    )
+    mounts: tuple[str, ...] = _a(LINES, (), "Folders that containers may mount, with everything below them.")
+
+
+@dataclass(frozen=True, slots=True)
 class StopPart:
     patience_us: int = _a(duration(), 30 * SECOND, "How long an orderly stop waits for active runs.")
     return_us: int = _a(
@@ -398,6 +410,7 @@ class Values:
     api: ApiPart = _part(ApiPart, "The web interface and the API.")
     fleet: FleetSettings = _part(FleetSettings, "Runs on other machines.")
     kubernetes: KubernetesSettings = _part(KubernetesSettings, "Runs on a Kubernetes cluster.")
+    docker: DockerSettings = _part(DockerSettings, "Containers on this machine.")
     stop: StopPart = _part(StopPart, "What happens when the scheduler is stopped.")
     config: Path | None = field(default=None, compare=False)
     """The file that was read, if there was one."""

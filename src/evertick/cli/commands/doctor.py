@@ -84,7 +84,7 @@ def _checks(target: Target, *, is_full: bool) -> Iterator[Check]:
     yield "set aside", lambda: disk.check_set_aside(*(path for path in (state, file) if path and path.is_dir()))
     yield "ledger", lambda: scheduler.check_ledger(target, is_full=is_full)
     yield "scheduler", lambda: scheduler.check_scheduler(target)
-    yield "kinds", lambda: machine.check_kinds(target.jobs())
+    yield "kinds", lambda: machine.check_kinds(target.jobs(), settings.docker)
     if settings.fleet.url:
         yield "fleet", lambda: scheduler.check_fleet(settings, target.jobs())
     yield "port", lambda: scheduler.check_port(settings.host, settings.port, is_running=bool(target.is_busy()))

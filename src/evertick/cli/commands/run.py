@@ -138,11 +138,15 @@ def _end(operations: Operations, run_id: str, code: int, words: str) -> int:
 def _alone(job_or_file: str, params: dict[str, str], timeout: float | None, target: Target, output: str) -> int:
     from evertick.once import Once, own_state_folder
     from evertick.operations.submission import params_text
+    from evertick.settings import Settings
+    from evertick.wiring import environ_of
 
     job, others = _find(job_or_file, target)
+    path = Path(job_or_file)
+    settings = Settings.load(path.parent) if path.is_file() else target.settings()
     text = params_text(job, params)
     with own_state_folder() as state:
-        one = Once(job, others, state, text, whoami())
+        one = Once(job, others, state, text, whoami(), environ_of(settings))
         display = open_display(job.id, len(job.steps), output_on_stderr=output != "table")
         code = asyncio.run(_carry_out(one, display, timeout))
     run, steps = _progress_of(one)

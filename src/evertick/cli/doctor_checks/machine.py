@@ -16,7 +16,8 @@ from evertick.cli.output import counted
 from evertick.definitions.watch import watch_failure
 from evertick.model.duration import duration_text
 from evertick.model.job import Job
-from evertick.model.work import SshCommand
+from evertick.model.work import Container, SshCommand
+from evertick.settings.parts import DockerSettings
 
 UNSYNCHRONISED = 0x40
 CLOCK_OFF_MAX_US = 500_000
@@ -126,8 +127,8 @@ def check_limits(folder: Path | None) -> Results:
         yield FAIL, "/bin/sh does not exist", "install a shell: jobs run their commands with it"
 
 
-def check_kinds(jobs: Mapping[str, Job]) -> Results:
-    """Whether the programs are installed that the steps of these jobs need."""
+def check_kinds(jobs: Mapping[str, Job], docker: DockerSettings) -> Results:
+    """Whether this machine has what the steps of these jobs need: OpenSSH, a container engine."""
     steps = [(job.id, step) for job in jobs.values() for step in job.work.all_steps]
     by_ssh = sorted({job_id for job_id, step in steps if isinstance(step.kind, SshCommand)})
     if by_ssh and shutil.which("ssh") is None:
@@ -138,6 +139,30 @@ def check_kinds(jobs: Mapping[str, Job]) -> Results:
         )
     elif by_ssh:
         yield OK, f"OpenSSH is installed: {shutil.which('ssh')}"
+    in_containers = sorted({job_id for job_id, step in steps if isinstance(step.kind, Container)})
+    if in_containers or docker.socket is not None:
+        yield from _engine(docker, in_containers)
+
+
+def _engine(docker: DockerSettings, jobs: list[str]) -> Results:
+    from evertick.wiring import probe_engine
+
+    if docker.socket is None:
+        yield (
+            FAIL,
+            f"{counted(len(jobs), 'job')} with a docker step, such as {jobs[0]!r}, and containers are not allowed here",
+            "set docker.socket to the socket of Docker or Podman, for example /run/docker.sock",
+        )
+        return
+    found = probe_engine(docker.socket)
+    if found.problem:
+        yield (
+            FAIL if jobs else WARN,
+            f"the container engine does not answer: {found.problem}",
+            "start Docker or 'podman system service', and let the account of the scheduler use its socket",
+        )
+    else:
+        yield OK, f"the container engine answers: {found.name}"
 
 
 def check_keepers(state: Path) -> Results:

@@ -7,6 +7,7 @@ from typing import Final
 from evertick.model.constraint import ActionKind, KillTarget
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Scope
 from evertick.model.routing import FLEET, KUBERNETES, LOCAL, Strategy
+from evertick.model.work import Pull
 
 # overlapPolicy answers both questions at once, for a job that catches up.
 OVERLAP_POLICIES: Final = {
@@ -37,6 +38,7 @@ STRATEGY_ALIASES: Final = {
 BACKOFFS: Final = {str(word): word for word in Backoff}
 ON_EXECUTOR_LOST: Final = {str(word): word for word in OnExecutorLost}
 
+PULLS: Final = {str(word): word for word in Pull}
 PARAM_TYPES: Final = ("string", "integer", "number", "boolean")
 METHODS: Final = {word: word for word in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")}
 ACTIONS: Final = {str(kind): kind for kind in ActionKind}

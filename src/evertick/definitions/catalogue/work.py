@@ -23,7 +23,7 @@ from evertick.definitions.catalogue.field import (
     whole,
 )
 from evertick.definitions.catalogue.limits import ITEMS_PARALLEL_MAX, REPEATS_MAX, RETRIES_MAX, STEPS_MAX
-from evertick.definitions.catalogue.words import BACKOFFS, METHODS, PARAM_TYPES
+from evertick.definitions.catalogue.words import BACKOFFS, METHODS, PARAM_TYPES, PULLS
 from evertick.model.work import SandboxKind
 
 VALUE: Final = one_of(TEXT, ref("secret"))
@@ -90,6 +90,30 @@ KUBERNETES: Final[Fields] = {
     "podSpec": Field(
         {"type": "object"}, "Merged over the specification of the pod.", "", {"nodeSelector": {"disk": "ssd"}}
     ),
+}
+DOCKER: Final[Fields] = {
+    "image": Field(TEXT, "The image of the container.", "", "ghcr.io/acme/report:1.4"),
+    "command": Field(
+        WORDS,
+        "A command for the shell of the image, or a list of arguments; replaces the image's entrypoint.",
+        "the image's",
+        "python etl.py",
+    ),
+    "args": Field(WORDS, "Arguments for the entrypoint of the image.", "the image's", ["--full"]),
+    "mounts": Field(
+        WORDS,
+        "What the container sees of its machine: `source:target`, or `source:target:rw` to write. A source is a path, "
+        "relative ones begin with `./`, or the name of a volume.",
+        "none",
+        ["./input:/input", "cache:/cache:rw"],
+    ),
+    "workingDir": Field(TEXT, "The folder in the container.", "the image's", "/srv"),
+    "user": Field(TEXT, "The account in the container: a name or a number, and a group.", "the image's", "1000:1000"),
+    "memory": Field(TEXT, "The most memory it may use; more ends it.", "no limit", "512m"),
+    "cpus": Field({"type": "number", "exclusiveMinimum": 0, "maximum": 1_024}, "The most CPUs.", "no limit", 1.5),
+    "network": Field(TEXT, "`none`, `host`, `bridge` or a network of the engine.", "the engine's default", "none"),
+    "pull": Field(choice(PULLS), "When the image is fetched.", "`missing`", "never"),
+    "readOnly": Field(FLAG, "Whether its own files cannot be written; mounts are not affected.", "`false`", True),
 }
 SSH: Final[Fields] = {
     "host": Field(TEXT, "The name or address of the machine, or a `Host` of the OpenSSH configuration.", "", "db1"),
@@ -165,6 +189,7 @@ KINDS: Final[Fields] = {
     "http": Field(one_of(URL, ref("http")), "An HTTP request.", "", "https://example.org/refresh"),
     "job": Field(TEXT, "A run of another job; the step has its result.", "", "data-fetch"),
     "kubernetes": Field(ref("kubernetes"), "A container on a cluster; the step has its result."),
+    "docker": Field(ref("docker"), "A container on this machine, by way of Docker or Podman."),
     "ssh": Field(ref("ssh"), "A command on another machine, by way of OpenSSH."),
 }
 EXTRAS: Final[Fields] = {

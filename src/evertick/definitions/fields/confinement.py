@@ -10,7 +10,7 @@ from evertick.definitions.catalogue.work import SANDBOX
 from evertick.definitions.fields.values import choice_of, flag_of, line_of, texts_of
 from evertick.definitions.nodes import MapNode, Node
 from evertick.definitions.report import Report, Section
-from evertick.model.work import HttpCall, Kind, Pod, Sandbox, SandboxKind, SshCommand, SubJob
+from evertick.model.work import Container, HttpCall, Kind, Pod, Sandbox, SandboxKind, SshCommand, SubJob
 
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 _KINDS: Final = {str(kind): kind for kind in SandboxKind}
@@ -18,6 +18,7 @@ _KINDS: Final = {str(kind): kind for kind in SandboxKind}
 _NO_PROCESS: Final[dict[type, str]] = {
     HttpCall: "Remove it: the scheduler makes the call itself.",
     SubJob: "Write it in that job.",
+    Container: "Write 'user' in 'docker'; a container is a sandbox itself.",
     Pod: "Write 'podSpec' with a 'securityContext' in 'kubernetes'.",
 }
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from evertick.definitions.catalogue.words import METHODS
 from evertick.definitions.catalogue.work import HTTP, KINDS
+from evertick.definitions.fields.docker import read_container
 from evertick.definitions.fields.environment import read_value
 from evertick.definitions.fields.kubernetes import read_pod
 from evertick.definitions.fields.ssh import read_ssh
@@ -36,7 +37,7 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _BELONGS: Final = {"shell": "script", "interpreter": "script", "with": "python", "params": "job", "wait": "job"}
 
 # Kinds with their own working folder, which is not on this machine.
-_ELSEWHERE: Final = ("ssh",)
+_ELSEWHERE: Final = ("ssh", "docker")
 
 
 def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
@@ -54,10 +55,10 @@ def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
             section.refuse(name, reason, f"Write '{kind}', or remove it.")
     for name in _ELSEWHERE:
         if name in section and "workingDir" in section:
-            reason = f"'{section.field('workingDir')}' is a folder of this machine, and {owner} does not run here."
+            reason = f"'{section.field('workingDir')}' is a folder of this machine, and {owner} does not run in one."
             section.refuse("workingDir", reason, f"Write 'workingDir' in '{name}'.")
     taken = {name: section.take(name) for name in (*KINDS, *_BELONGS)}
-    command, script, python, http, job, kubernetes, ssh = (taken[name] for name in KINDS)
+    command, script, python, http, job, kubernetes, docker, ssh = (taken[name] for name in KINDS)
     # Each is read, and so checked, although only one can be used.
     found: list[Kind | None] = [
         read_command(command, section.field("command"), report) if command else None,
@@ -66,6 +67,7 @@ def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
         _http(http, section.field("http"), report) if http else None,
         _sub_job(job, section, taken["params"], taken["wait"], report) if job else None,
         read_pod(kubernetes, section.field("kubernetes"), report) if kubernetes else None,
+        read_container(docker, section.field("docker"), report) if docker else None,
         read_ssh(ssh, section.field("ssh"), report) if ssh else None,
     ]
     return next((kind for kind in found if kind is not None), None)

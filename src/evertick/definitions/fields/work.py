@@ -27,6 +27,7 @@ _OF_A_STEP: Final = (
     "script",
     "python",
     "http",
+    "docker",
     "ssh",
     "depends",
     "each",

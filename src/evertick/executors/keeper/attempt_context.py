@@ -37,6 +37,7 @@ from evertick.executors.paths import file_name, open_folder, run_folder
 from evertick.executors.protocol import LaunchMessage
 from evertick.kinds import Program, StepError
 from evertick.kinds.command import command_program, script_program
+from evertick.kinds.docker import ACCESS as DOCKER_ACCESS
 from evertick.kinds.http import HttpRequest, parse_url
 from evertick.kinds.python import python_program
 from evertick.kinds.rendering import render_step
@@ -48,6 +49,7 @@ from evertick.model.subrun import sub_run_key
 from evertick.model.work import (
     Command,
     Condition,
+    Container,
     HttpCall,
     Item,
     ItemValue,
@@ -166,7 +168,7 @@ class AttemptContext:
 
     def confinement_of(self, step: Step) -> Confinement:
         """The user and sandbox of a step; what the step does not set, its job does."""
-        if isinstance(step.kind, Pod):
+        if isinstance(step.kind, Pod | Container):
             return UNCONFINED  # the process here is ours and only watches the container
         if isinstance(step.kind, SshCommand):
             # OpenSSH needs the network and the keys of its account, and nothing of the job runs here.
@@ -183,7 +185,8 @@ class AttemptContext:
 
     def _base_env(self, confinement: Confinement) -> dict[str, str]:
         """The variables inherited from the scheduler, and those of the user."""
-        env = {**self._runtime.env, **(confinement.account.env if confinement.account is not None else {})}
+        inherited = {name: value for name, value in self._runtime.env.items() if name not in DOCKER_ACCESS}
+        env = {**inherited, **(confinement.account.env if confinement.account is not None else {})}
         if not confinement.is_plain:
             env.pop("TMPDIR", None)  # the scheduler's own
         return env
@@ -225,6 +228,8 @@ class AttemptContext:
                 raise AssertionError("a sub-run needs no program")
             case Pod():
                 return self._pod(step, step.kind)
+            case Container():
+                return self._container(step, step.kind)
             case SshCommand():
                 from evertick.kinds.ssh import ssh_program
 
@@ -261,9 +266,27 @@ class AttemptContext:
         add_plain_environment(step.env, env)
         return {**env, **run}
 
+    def _container(self, step: Step, container: Container) -> Program:
+        from evertick.kinds.docker.program import Allowed, StepId, docker_program, instance_of
+
+        launch, runtime = self._launch, self._runtime
+        # A member's operator decides about the member.
+        allowed = Allowed.of(launch.secrets if runtime.member_file is None else runtime.env)
+        step_id = StepId(instance_of(runtime.home), launch.key, launch.attempt, step.name)
+        folder = self.folder_of(step) or os.path.expanduser("~")
+        return docker_program(container, step_id, self._env_elsewhere(step), allowed, folder, runtime.grace_seconds)
+
+    def process_env_of(self, step: Step, confinement: Confinement) -> dict[str, str]:
+        """The environment of the process here: of a step that runs elsewhere, only what finds and describes it."""
+        if not isinstance(step.kind, SshCommand | Container):
+            return self.env_of(step, confinement)
+        return {**self._base_env(confinement), **self._variables, **self._step_variables(step)}
+
     def _env_elsewhere(self, step: Step) -> dict[str, str]:
-        """The environment of a command that runs on another machine: nothing of this machine's."""
+        """The environment of what runs on another machine or in a container: nothing of this machine's."""
         run = {**run_variables(self._launch, self.run_id), **self._dates, **self._step_variables(step)}
+        if self.outcome:
+            run[variables.OUTCOME] = self.outcome
         env = {**run, **self._dotenv, **self._params}
         self._secrets.add_environment(self._work.env, env)
         env.update(self._outputs)

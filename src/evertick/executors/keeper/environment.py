@@ -15,6 +15,7 @@ from evertick.errors import DefinitionError
 from evertick.executors.protocol import LaunchMessage, split_run_id
 from evertick.kinds import StepError, expand, safe_params
 from evertick.kinds.command import DEFAULT_PATH
+from evertick.kinds.docker import ACCESS as DOCKER_ACCESS
 from evertick.model import run_variables as variables
 from evertick.model.dotenv import parse_dotenv
 from evertick.model.instant import SECOND, to_text
@@ -40,7 +41,8 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that jobs may inherit."""
-    kept = {name: value for name, value in environ.items() if name in ALLOWED or name.startswith("LC_")}
+    allowed = ALLOWED.union(DOCKER_ACCESS)
+    kept = {name: value for name, value in environ.items() if name in allowed or name.startswith("LC_")}
     kept.setdefault("PATH", DEFAULT_PATH)
     return kept
 

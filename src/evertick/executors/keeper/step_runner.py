@@ -196,7 +196,7 @@ class StepRunner:
         process = ProcessTry(
             scope.runtime,
             program,
-            context.env_of(step, confinement),
+            context.process_env_of(step, confinement),
             context.folder_of(step, confinement),
             context.marks,
             self._log.write,
