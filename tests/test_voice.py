@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
 from evertick import errors
+from evertick.cli.app import COMMANDS
 from tests import voice
 
 
@@ -50,6 +52,24 @@ def test_an_error_of_usage_begins_with_a_capital_as_those_of_click_do():
     found = [*raised(USAGE)]
     assert len(found) > 10
     assert [one for one in found if one[1][:1].islower()] == []
+
+
+SHOWN_ON_THE_PAGE = ("model", "planning", "routing", "loop", "definitions", "operations")
+NEXT_STEPS = "src/evertick/operations/next_steps.py"
+"""Where command lines are data, beside the kind of step for which the page has a button."""
+
+
+def test_only_the_next_steps_name_a_command_among_the_texts_that_the_page_shows():
+    command_line = re.compile(rf"\bevertick ({'|'.join(map(re.escape, COMMANDS))})\b")
+    found = set()
+    for package in SHOWN_ON_THE_PAGE:
+        for path in sorted((voice.ROOT / "src" / "evertick" / package).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings)
+            if any(isinstance(one.value, str) and command_line.search(one.value) for one in texts):
+                found.add(str(path.relative_to(voice.ROOT)))
+    assert found == {NEXT_STEPS}
 
 
 def is_capital(text):
