@@ -353,7 +353,7 @@ class DockerSettings:
     socket: Path | None = _a(
         PATH,
         None,
-        "Socket of Docker or Podman, for `docker` steps. Without it they are refused. Who can use the socket of an "
+        "Socket of Docker or Podman, for `docker` steps. Without it they are refused. A user of the socket of an "
         "engine that runs as root is root.",
         "none: containers are not allowed",
     )

@@ -150,7 +150,7 @@ def _engine(docker: DockerSettings, jobs: list[str]) -> Results:
     if docker.socket is None:
         yield (
             FAIL,
-            f"{counted(len(jobs), 'job')} with a docker step, such as {jobs[0]!r}, and containers are not allowed here",
+            f"containers are not allowed here; needed by {counted(len(jobs), 'job')}, such as {jobs[0]!r}",
             "set docker.socket to the socket of Docker or Podman, for example /run/docker.sock",
         )
         return

@@ -109,7 +109,7 @@ DOCKER: Final[Fields] = {
     ),
     "workingDir": Field(TEXT, "The folder in the container.", "the image's", "/srv"),
     "user": Field(TEXT, "The account in the container: a name or a number, and a group.", "the image's", "1000:1000"),
-    "memory": Field(TEXT, "The most memory it may use; more ends it.", "no limit", "512m"),
+    "memory": Field(TEXT, "Maximum memory; a container that needs more is killed.", "no limit", "512m"),
     "cpus": Field({"type": "number", "exclusiveMinimum": 0, "maximum": 1_024}, "The most CPUs.", "no limit", 1.5),
     "network": Field(TEXT, "`none`, `host`, `bridge` or a network of the engine.", "the engine's default", "none"),
     "pull": Field(choice(PULLS), "When the image is fetched.", "`missing`", "never"),
