@@ -68,6 +68,15 @@ def test_status_of_a_run_shows_steps_that_have_not_started(tmp_path):
     assert "main  -" in shown
 
 
+def test_explain_says_which_steps_run_for_many_values(tmp_path):
+    (tmp_path / "many.yaml").write_text(
+        "steps:\n  - {name: list, command: ls, output: L}\n  - {name: all, command: x, each: {from: list}}\n"
+        "  - {name: grid, command: x, matrix: {a: [1, 2], b: [1, 2]}}\n  - {name: one, command: x, each: [a]}\n"
+    )
+    rules = json.loads(run("explain", "many", "--folder", tmp_path, "-o", "json").output)
+    assert "list, all (for each value of list), grid (for 4 values), one (for 1 value)" in json.dumps(rules)
+
+
 def test_status_takes_a_unique_beginning_of_a_run_id(tmp_path):
     make_folder(tmp_path)
     found = json.loads(run("status", failed_run()[:-6], "--folder", tmp_path, "-o", "json").stdout)

@@ -25,7 +25,7 @@ from evertick.model.job import After, AfterMode, Job
 from evertick.model.notify import Mail
 from evertick.model.policy import Missed, OverlapKind, Retry
 from evertick.model.schedule import CronSpec, EverySpec
-from evertick.model.work import Command, Condition, ConditionKind, ContinueOn, HttpCall, Script, SubJob
+from evertick.model.work import Command, Condition, ConditionKind, ContinueOn, Each, HttpCall, ItemValue, Script, SubJob
 
 
 def jobs_of(imported: Imported) -> dict[str, Job]:
@@ -225,6 +225,31 @@ steps:
             ("step-3", ("step-2",)),
         ]
         assert "1: no 'type' is written" in told(imported)
+
+    def test_what_runs_for_many_items_does(self):
+        text = """
+type: graph
+steps:
+  - {name: list, command: ls, output: FILES}
+  - {name: all, run: child, parallel: "${FILES}", params: "FILE=${ITEM}", depends: list}
+  - name: some
+    call: child
+    parallel: {items: [{r: eu}, {r: us}], max_concurrent: 2}
+    params: {R: "${ITEM.r}/x"}
+"""
+        imported = read_dagu(text, "w.yaml")
+        assert imported.notes == ()
+        (job,) = jobs_of(imported).values()
+        _list, everything, some = job.steps
+        assert everything.each == Each(from_step="list", continues_on_failure=True)
+        assert everything.kind == SubJob("child", (("FILE", "{{ item }}"),))
+        parts = (ItemValue("", (("r", "eu"),)), ItemValue("", (("r", "us"),)))
+        assert some.each == Each(parts, max_parallel=2, continues_on_failure=True)
+        assert some.kind == SubJob("child", (("R", '{{ item("r") }}/x'),))
+
+    def test_a_list_that_cannot_be_carried_over_is_told(self):
+        imported = read_dagu("steps:\n  - {name: a, run: b, parallel: {items: 3}}\n", "w.yaml")
+        assert "'parallel' of step 'a' as it is written" in told(imported)
 
     def test_a_graph_stays_one(self):
         (job,) = jobs_of(

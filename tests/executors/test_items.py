@@ -266,6 +266,14 @@ def test_a_value_that_holds_a_secret_is_kept_nowhere(place, monkeypatch):
     assert not [text for text in written if "secret" in text and "value" in text]
 
 
+def test_a_value_that_holds_a_secret_becomes_no_argument_which_others_could_see(place, monkeypatch):
+    monkeypatch.setenv("TOKEN", "a-secret-value")
+    source = sh('echo "$T"', "list", output="L")
+    step = argv("echo", "{{ item }}", name="all", each=Each(from_step="list"), depends=("list",))
+    end = place.run(job_of(source, step, env=(("T", Secret("env", "TOKEN")),)))
+    assert (end.state, "Use $EVERTICK_RUN_ITEM" in end.detail, "a-secret" in end.detail) == (FAILED, True, False)
+
+
 def test_items_that_are_runs_of_another_job_each_ask_for_their_own(place):
     call = of_kind(SubJob("other", (("FILE", "{{ item }}"),)), "call", each=each("a", "b"), output="FOUND")
     executor = place.open()

@@ -11,7 +11,9 @@ from evertick.model.lifecycle import SkipReason
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.resources import resources_text
 from evertick.model.schedule import rule_of, written_spec
+from evertick.model.work import Step
 from evertick.operations.results.jobs import Rule
+from evertick.planning.items import matrix_size
 
 FIELDS: Final = {
     "catchup_window": "catchupWindow",
@@ -69,9 +71,19 @@ def explain(job: Job) -> list[Rule]:
         "timeout": _span(job.work.timeout_us, "no limit"),
         "log_retention": _span(job.log_retention_us, "the setting retention.logs"),
         "constraints": ", ".join(type(one).__name__ for one in job.constraints),
-        "steps": ", ".join(step.name for step in job.steps),
+        "steps": ", ".join(map(_step_words, job.steps)),
     }
     return [_rule(FIELDS.get(name, name), value, origin_of(job, name)) for name, value in values.items() if value]
+
+
+def _step_words(step: Step) -> str:
+    """`list, render (for each value of list)`."""
+    if step.each is None:
+        return step.name
+    if step.each.from_step is not None:
+        return f"{step.name} (for each value of {step.each.from_step})"
+    count = matrix_size(step.each.matrix) if step.each.matrix else len(step.each.values)
+    return f"{step.name} (for {count} {'value' if count == 1 else 'values'})"
 
 
 def _rule(name: str, value: str, origin: Origin) -> Rule:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from evertick.definitions.fields.values import job_id_of
-from evertick.definitions.importers.dagu_step import DaguStep, camel, conditions_of, env_of, plain_retry
+from evertick.definitions.importers.dagu_step import DaguStep, camel, conditions_of, env_of, name_source, plain_retry
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
 from evertick.definitions.yaml import read_yaml
@@ -231,6 +231,8 @@ class _Workflow:
                 self._steps += [
                     DaguStep(part, self.note).read(f"step-{number}-{place}") for place, part in enumerate(inner, 1)
                 ]
+
+        name_source(self._steps)
 
     def _order(self) -> None:
         """Without dependencies, steps of the newer versions run as a chain."""

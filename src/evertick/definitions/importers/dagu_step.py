@@ -14,6 +14,8 @@ from evertick.model.variable_text import escape_references
 Tell: TypeAlias = Callable[[Node, str], None]
 
 _HTTP: Final = re.compile(r"\s*(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\s+(\S+)\s*")
+_ITEM: Final = re.compile(r"\$\{ITEM(?:\.([A-Za-z_]\w*))?\}|\$ITEM\b")
+_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _PLAIN_EXECUTORS: Final = frozenset({"", "command", "shell", "exec"})
 
 
@@ -49,10 +51,37 @@ class DaguStep:
             value = read(found[1], self._tell) if found else None
             if value:
                 step[{"repeatPolicy": "repeat", "precondition": "preconditions"}.get(theirs, theirs)] = value
+        if "parallel" in self._entries:
+            step |= self._parallel(step)
         self._entries.pop("description", None)
         for key, _value in self._entries.values():
             self._tell(key, f"'{key.text}' of step '{step['name']}' has no counterpart here.")
         return step
+
+    def _parallel(self, step: dict[str, object]) -> dict[str, object]:
+        """`parallel`: a list, a variable that is a list, or a map with `items`; all run, whether or not one fails."""
+        key, node = self._entries.pop("parallel")
+        data = plain_data(node)
+        options = (
+            {camel(str(name)): value for name, value in data.items()} if isinstance(data, dict) else {"items": data}
+        )
+        items, limit = options.pop("items", None), options.pop("maxConcurrent", None)
+        each: dict[str, object] = {"continueOnFailure": True}
+        if isinstance(limit, int):
+            each["maxParallel"] = limit
+        variable = _VARIABLE.fullmatch(items) if isinstance(items, str) else None
+        if isinstance(items, list):
+            each["values"] = items
+        elif variable is not None:
+            each["from"] = items  # the step is named when all are known
+        if options or not {"values", "from"} & each.keys():
+            self._tell(key, f"'{key.text}' of step '{step['name']}' as it is written.")
+            return {}
+        found: dict[str, object] = {"each": each}
+        params = step.get("params")
+        if isinstance(params, dict):
+            found["params"] = {name: _ITEM.sub(_item, value) for name, value in params.items()}
+        return found
 
     def _take(self, name: str) -> Any:
         found = self._entries.pop(name, None)
@@ -110,6 +139,19 @@ class DaguStep:
         for name in sorted(set(config) - {"headers", "body"}):
             self._tell(self._node, f"'{name}' of a call.")
         return {"http": call}
+
+
+def _item(found: re.Match[str]) -> str:
+    return f'{{{{ item("{found[1]}") }}}}' if found[1] else "{{ item }}"
+
+
+def name_source(steps: list[dict[str, object]]) -> None:
+    """Name the step whose output is the list of another, which its variable stood for."""
+    outputs = {step["output"]: step["name"] for step in steps if "output" in step}
+    for step in steps:
+        each = step.get("each")
+        if isinstance(each, dict) and "from" in each:
+            each["from"] = outputs.get(str(each["from"]).strip("${}"), each["from"])
 
 
 def env_of(node: Node, tell: Tell) -> dict[str, object]:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -15,7 +16,6 @@ from evertick.executors.keeper.attempt_state import StepEnd
 from evertick.executors.keeper.conditions import why_refused, why_unmet
 from evertick.executors.keeper.environment import (
     RESUME,
-    VALUE_MAX,
     Secrets,
     add_plain_environment,
     check_environment,
@@ -30,10 +30,11 @@ from evertick.executors.keeper.environment import (
 )
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import LogWriter
+from evertick.executors.keeper.outputs import StepOutputs, read_outputs, save_outputs
 from evertick.executors.keeper.process import UNCONFINED, Cancellable, Runtime
 from evertick.executors.keeper.sandbox import Confinement
 from evertick.executors.logs import SUFFIX
-from evertick.executors.paths import file_name, open_folder, run_folder
+from evertick.executors.paths import file_name, run_folder
 from evertick.executors.protocol import LaunchMessage
 from evertick.kinds import Program, StepError
 from evertick.kinds.command import command_program, script_program
@@ -42,10 +43,10 @@ from evertick.kinds.http import HttpRequest, parse_url
 from evertick.kinds.python import python_program
 from evertick.kinds.rendering import render_step
 from evertick.model import run_variables as variables
-from evertick.model.plain_json import parse_json
 from evertick.model.run import RunKey
 from evertick.model.steps import ITEM_SHOWN_MAX, OUTPUT_MAX, StepRecord, cut, read_steps
 from evertick.model.subrun import sub_run_key
+from evertick.model.template import ITEM, Expression
 from evertick.model.work import (
     Command,
     Condition,
@@ -71,7 +72,6 @@ from evertick.planning.items import ItemsError, digest_of_value, item_name, item
 from evertick.planning.run_dates import RunDates
 from evertick.planning.workflow import StepOutcome
 
-OUTPUTS = "outputs.json"
 RUN_ITEMS_MAX: Final = 10_000
 """Items of all steps of one run: the ledger keeps a line of each."""
 _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
@@ -117,9 +117,7 @@ class AttemptContext:
             **self._dates,
             **member_variables(runtime.member_file),
         }
-        self._outputs: dict[str, str] = {}
-        self._outputs_by_step: dict[str, str] = {}
-        self._secret_outputs: set[str] = set()
+        self.outputs = StepOutputs(self._is_secret)
         self._sub_runs: dict[str, str] = {}
         self._items = 0
         self._value_of = dates.value_of
@@ -155,7 +153,7 @@ class AttemptContext:
         """What every step has, in the order in which values may refer to each other."""
         env = {**self._base_env(confinement), **run, **self._dotenv, **self._params}
         self._secrets.add_environment(self._work.env, env)
-        env.update(self._outputs)
+        env.update(self.outputs.variables)
         return env
 
     def folder_of(self, step: Step, confinement: Confinement | None = None) -> str | None:
@@ -254,7 +252,7 @@ class AttemptContext:
 
     def _pod_env(self, step: Step) -> dict[str, str]:
         """The environment of a pod: nothing of this machine and nothing secret: its specification is readable."""
-        for name, value in self._outputs.items():
+        for name, value in self.outputs.variables.items():
             if self.masker().masks(value.encode("utf-8", "surrogateescape")):
                 raise StepError(f"the output {name!r} holds a secret, and everyone who may see the pod could read it.")
         if step.item is not None and self._holds_secret(step.item.value):
@@ -262,7 +260,7 @@ class AttemptContext:
         run = {**run_variables(self._launch, self.run_id), **self._dates, **self._step_variables(step)}
         env = {**run, **self._params}
         add_plain_environment(self._work.env, env)
-        env.update(self._outputs)
+        env.update(self.outputs.variables)
         add_plain_environment(step.env, env)
         return {**env, **run}
 
@@ -289,7 +287,7 @@ class AttemptContext:
             run[variables.OUTCOME] = self.outcome
         env = {**run, **self._dotenv, **self._params}
         self._secrets.add_environment(self._work.env, env)
-        env.update(self._outputs)
+        env.update(self.outputs.variables)
         self._secrets.add_environment(step.env, env)
         return check_environment({**env, **run})
 
@@ -343,17 +341,10 @@ class AttemptContext:
         plain = tuple((name, value) for name, value in headers.items() if value and value.isascii())
         return await why_refused(self._secrets.value_of(hook), plain, self._runtime, add)
 
-    def set_output(self, step: Step, value: str) -> None:
-        """Make the output of this step available to later ones."""
-        assert step.output is not None
-        self._outputs_by_step[step.name] = value
-        if step.item is None:
-            self._outputs[step.output] = value
-
     def completed(self, end: StepEnd, item: Item | None = None) -> StepEnd:
         """The end of a step with its output, digest and sub-run, for the ledger."""
-        value = self._outputs_by_step.get(end.name)
-        if value is not None and not self._is_secret(value) and end.name not in self._secret_outputs:
+        value = self.outputs.public_of(end.name)
+        if value is not None:
             end = end._replace(output=value[:OUTPUT_MAX], is_output_cut=len(value) > OUTPUT_MAX)
         digest = self._digests.get(end.name, "")
         if item is not None:
@@ -366,7 +357,7 @@ class AttemptContext:
     def items_of(self, step: Step) -> tuple[Step, ...]:
         """A step for each item of a step with `each`; `StepError` if its list cannot be used."""
         try:
-            items = items_of(step, self._value_of, self._outputs_by_step)
+            items = items_of(step, self._value_of, self.outputs.by_step)
             steps = tuple(self._item_step(step, item) for item in items)
         except ItemsError as error:
             raise StepError(str(error)) from None
@@ -377,7 +368,9 @@ class AttemptContext:
 
     def _item_step(self, step: Step, item: Item) -> Step:
         own = replace(step, name=item_name(step.name, item.number), preconditions=(), each=None, item=item)
-        return render_step(own, item_value_of(item, self._value_of))
+        if not self._holds_secret(item.value):
+            return render_step(own, item_value_of(item, self._value_of))
+        return render_step(own, partial(_without_secret, self._value_of))
 
     def reused_item(self, step: Step) -> StepEnd | None:
         """The end of an item that succeeded in the run that this one resumes, and has not changed."""
@@ -391,21 +384,6 @@ class AttemptContext:
         """The value of an item, for the ledger."""
         return "" if self._holds_secret(item.value) else cut(item.value.shown, ITEM_SHOWN_MAX)
 
-    def collect_outputs(self, step: Step, items: Sequence[Step]) -> str | None:
-        """Hand on the outputs of the items as a JSON list in their order; the reason if it is too long."""
-        if step.output is None:
-            return None
-        # What a function or another job hands on is JSON already.
-        is_json = isinstance(step.kind, PythonCall | SubJob)
-        found = [self._outputs_by_step.get(item.name) for item in items]
-        text = json.dumps([parse_json(one) if is_json and one is not None else one for one in found])
-        if len(text) > VALUE_MAX - len(step.output) - 2:
-            return f"the outputs of its items have {len(text):,} bytes, more than a variable holds. Print file names."
-        if any(one is not None and self._is_secret(one) for one in found):
-            self._secret_outputs.add(step.name)  # JSON may write it in another form
-        self.set_output(step, text)
-        return None
-
     def _digest_of_item(self, item: Item) -> str:
         """Of the definition and of the value; empty if that holds a secret, of which a digest could be guessed."""
         return "" if self._holds_secret(item.value) else f"{self._digests[item.step]}.{digest_of_value(item.value)}"
@@ -418,23 +396,7 @@ class AttemptContext:
 
     def save_outputs(self) -> None:
         """Save the outputs for a later attempt that resumes this one; never one that holds a secret."""
-        kept = {
-            name: value
-            for name, value in self._outputs_by_step.items()
-            if name not in self._secret_outputs and not self._is_secret(value)
-        }
-        if not kept:
-            return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            folder = open_folder(self._runtime.logs, self._attempt_folder(self._launch.attempt), create=True)
-            try:
-                with open(os.open(OUTPUTS, flags, 0o600, dir_fd=folder), "w") as file:
-                    json.dump(kept, file)
-            finally:
-                os.close(folder)
-        except OSError:
-            pass  # then steps with outputs are run again
+        save_outputs(self._runtime.logs, self._attempt_folder(self._launch.attempt), self.outputs.public())
 
     def _resume(self, earlier: object) -> tuple[StepEnd, ...]:
         """Steps that need not run again: they succeeded, have not changed, and their output is available."""
@@ -442,7 +404,9 @@ class AttemptContext:
             return ()
         self._earlier_run = str(earlier.get("run", ""))
         self._earlier = {step.name: step for step in read_steps(json.dumps(earlier.get("steps")))}
-        self._earlier_whole = self._earlier_outputs(self._earlier_run, earlier.get("attempt"))
+        with suppress(ValueError):
+            parts = (*run_folder(RunKey.from_run_id(self._earlier_run)), str(int(str(earlier.get("attempt")))))
+            self._earlier_whole = read_outputs(self._runtime.logs, parts)
         done: list[StepEnd] = []
         for step in self._work.steps:
             known = self._earlier.get(step.name)
@@ -458,26 +422,10 @@ class AttemptContext:
             value = known.output if not known.is_output_cut else self._earlier_whole.get(step.name)
             if value is None:
                 return None
-            self.set_output(step, value)
+            self.outputs.set(step, value)
         at = known.started_at or 0, known.finished_at or 0
         end = StepEnd(step.name, known.state, *at, known.exit_code, tries=0, reused_from=self._earlier_run)
         return self.completed(end, step.item)
-
-    def _earlier_outputs(self, run_id: str, attempt: object) -> dict[str, str]:
-        """The full outputs of that attempt; empty if it ran elsewhere or its logs are gone."""
-        try:
-            parts = (*run_folder(RunKey.from_run_id(run_id)), str(int(str(attempt))))
-            folder = open_folder(self._runtime.logs, parts)
-        except (OSError, ValueError):
-            return {}
-        try:
-            with open(os.open(OUTPUTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)) as file:
-                kept = json.load(file)
-        except (OSError, ValueError):
-            return {}
-        finally:
-            os.close(folder)
-        return {str(name): str(value) for name, value in kept.items()} if isinstance(kept, dict) else {}
 
     def _attempt_folder(self, attempt: int) -> tuple[str, ...]:
         return (*run_folder(self._launch.key), str(attempt))
@@ -494,3 +442,10 @@ def _folder_of(written: str | None, confinement: Confinement) -> str | None:
 def _expanded(path: str, confinement: Confinement) -> str:
     """Expand `~` to the home of the account."""
     return os.path.expanduser(path) if confinement.account is None else confinement.account.expanded(path)
+
+
+def _without_secret(value_of: Callable[[Expression], str], expression: Expression) -> str:
+    """An argument or an address is visible to others, so that an item with a secret is only a variable."""
+    if expression.name == ITEM:
+        raise ItemsError(f"an item holds a secret, which {{{{ item }}}} would show to others. Use ${variables.ITEM}.")
+    return value_of(expression)

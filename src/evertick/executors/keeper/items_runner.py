@@ -119,7 +119,7 @@ class ItemsRunner:
             max_rss_bytes=max((one.max_rss_bytes for one in ends), default=0),
             detail="" if items else NO_ITEMS,
         )
-        too_long = self._context.collect_outputs(self._step, items)
+        too_long = self._context.outputs.collect(self._step, items)
         succeeded = sum(one.outcome == StepOutcome.SUCCEEDED for one in ends)
         if succeeded < len(ends):
             end = end._replace(outcome=StepOutcome.FAILED, detail=_summary(ends, failed))

@@ -232,7 +232,7 @@ class StepRunner:
         value = capture.value()
         if b"\0" in value:
             return end._replace(is_good=False, detail="it printed a NUL byte, which no variable can hold")
-        context.set_output(step, value.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        context.outputs.set(step, value.decode("utf-8", "surrogateescape").removesuffix("\n"))
         return end
 
     def _with_result(self, end: TryEnd, capture: Capture) -> TryEnd:
@@ -241,7 +241,7 @@ class StepRunner:
             result = parse_json(capture.value())
         except ValueError:
             return end  # it wrote none
-        self._context.set_output(self._step, json.dumps(result))
+        self._context.outputs.set(self._step, json.dumps(result))
         failure = result.get("failure") if isinstance(result, dict) else None
         return end._replace(detail=str(failure)) if failure and end.exit_code == 1 else end
 
@@ -265,7 +265,7 @@ class StepRunner:
             if step.output is not None and answer.is_good:
                 if len(answer.body) > VALUE_MAX - len(step.output) - 2 or b"\0" in answer.body:
                     return TryEnd(False, "its response does not fit into a variable", answer.status)
-                self._context.set_output(step, answer.body.decode("utf-8", "surrogateescape").removesuffix("\n"))
+                self._context.outputs.set(step, answer.body.decode("utf-8", "surrogateescape").removesuffix("\n"))
             if answer.is_good:
                 return TryEnd(True, "", 0)
             self._log.note(answer.detail)
@@ -295,7 +295,7 @@ class StepRunner:
                 value = json.dumps(dict(end.outputs))
                 if len(value) > VALUE_MAX - len(step.output) - 2:
                     return TryEnd(False, "the outputs of that run do not fit into a variable")
-                self._context.set_output(step, value)
+                self._context.outputs.set(step, value)
             return TryEnd(True)
 
         return await self._wait(_SubRunTry(pending, lambda: scope.recorder.cancel_sub_run(step.name, number)), ended)
