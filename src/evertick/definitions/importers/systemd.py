@@ -40,7 +40,7 @@ _NEEDLESS: Final = frozenset(
 _HINTS: Final = {
     "RandomizedDelaySec": "write H instead of a number in the schedule to spread jobs.",
     "FixedRandomDelay": "write H instead of a number in the schedule to spread jobs.",
-    "EnvironmentFile": "write its variables into 'env'.",
+    "EnvironmentFile": "name the file in 'dotenv', or write its variables into 'env'.",
     "OnFailure": "write 'onFailure' or 'notify'.",
     "OnSuccess": "write 'onSuccess' or 'after'.",
     "Restart": "write 'maxRetries'.",
