@@ -188,3 +188,34 @@ def test_the_runs_of_a_job_are_found_by_a_part_of_its_name(page, house, complain
     expect(page.get_by_role("link", name="hourly-report").first).to_be_visible()
     assert page.url.endswith("job=hourly-report")
     complaints.clear()  # no job has half a name, which browsers note
+
+
+OBSERVE = """
+window.shifts = 0;
+new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.shifts += entry.value; })
+  .observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.mark.parametrize("size", [pytest.param(None, id="wide"), pytest.param(NARROW, id="narrow")])
+def test_nothing_moves_while_the_page_loads(browser, house, complaints, size):
+    page = open_page(browser, house, complaints, **({"viewport": size} if size else {}))
+    page.add_init_script(OBSERVE)
+    for path, heading in (("/", "Timeline"), ("/jobs", "Jobs")):
+        page.goto(f"{house.url}{path}")
+        page.get_by_role("heading", name=heading, exact=True).wait_for(state="attached")
+        ready = ".lane-name:not(.is-loading)" if path == "/" else "tbody tr"
+        page.locator(ready).first.wait_for(state="attached")
+        if path == "/":
+            page.locator(".strip:not(.is-loading)").wait_for()
+        assert page.evaluate("window.shifts") < 0.05, path
+    page.context.close()
+
+
+def test_the_frame_is_painted_before_any_script(browser, house):
+    """The page itself has the sidebar, so that the first paint waits for no code and no answer."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(house.url)
+    expect(page.locator(".sidebar .brand")).to_have_text("Evertick")
+    context.close()

@@ -27,7 +27,7 @@ export function App() {
   useEffect(() => {
     isMenuOpen.value = false;
   }, [place.value.path]);
-  if (session.value === undefined) return awayBecause.value ? <Away because={awayBecause.value} /> : <Loading />;
+  if (session.value === undefined) return awayBecause.value ? <Away because={awayBecause.value} /> : <Frame />;
   if (session.value === null) return <Login />;
   return (
     <div class="shell">
@@ -45,6 +45,26 @@ export function App() {
       {isPaletteOpen.value && <Palette />}
       <Keys />
       <Toasts />
+    </div>
+  );
+}
+
+/** The frame without its contents, as index.html has it: painted before this code is loaded. */
+function Frame() {
+  return (
+    <div class="shell">
+      <nav class="sidebar" aria-label="Pages">
+        <a class="brand" href="/">
+          <img src="/favicon.svg" alt="" width="26" height="26" />
+          <span>Evertick</span>
+        </a>
+      </nav>
+      <div class="shell-page">
+        <header class="topbar" />
+        <main id="main" tabIndex={-1}>
+          <Loading />
+        </main>
+      </div>
     </div>
   );
 }
@@ -176,6 +196,7 @@ function ThemeSwitch() {
   );
 }
 
-export function PageBody({ children, isFull }: { children: ComponentChildren; isFull?: boolean }) {
-  return <div class={isFull ? "page is-full" : "page"}>{children}</div>;
+/** `isUnsettled`: only the first part is shown, because its height decides where the others are. */
+export function PageBody({ children, isFull, isUnsettled }: { children: ComponentChildren; isFull?: boolean; isUnsettled?: boolean }) {
+  return <div class={`page${isFull ? " is-full" : ""}${isUnsettled ? " is-unsettled" : ""}`}>{children}</div>;
 }

@@ -1,12 +1,12 @@
 /** What an operator should look at now, each with the one button that helps. */
 
 import type { ComponentChildren } from "preact";
+import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { path, send } from "../api/client";
 import type { Attention, AttentionAction, AttentionItem, AttentionKind, RequestStatus } from "../api/types";
 import { useApi } from "../api/use";
 import { askedAction } from "../actions";
-import { keptSignal } from "../state/kept";
 import { jobPath, runPath } from "../state/route";
 import { may } from "../state/session";
 import { counted, number, span } from "../time/words";
@@ -20,19 +20,19 @@ import { attempt } from "../ui/toast";
 /** More than this would push the timeline off the screen. */
 const SHOWN = 4;
 
-const ROWS = ["0", "1", "2", "3", "4"] as const;
-const lastRows = keptSignal("attention-rows", ROWS, "0");
-const height = (rows: number): number => (rows ? 38 + 35 * rows : 40);
+/** Whether the height of the list is known: what is below it is shown from then on, and does not move. */
+export const isAttentionKnown = signal(false);
+const PATIENCE_MS = 1_500;
 
 export function NeedsAttention() {
-  const { data } = useApi<Attention>("/attention", () => true);
+  const { data, error } = useApi<Attention>("/attention", () => true);
   const [isAll, setAll] = useState(false);
-  // As high as it was last time, so that what is below does not move when the answer comes.
-  const rows = Math.min(data?.items.length ?? 0, SHOWN);
   useEffect(() => {
-    if (data) lastRows.value = ROWS[rows] ?? "0";
-  }, [data, rows]);
-  if (!data) return <div class="attention is-loading" role="status" aria-label="Loading" style={{ height: `${height(Number(lastRows.value))}px` }} />;
+    if (data || error) isAttentionKnown.value = true;
+    const timer = window.setTimeout(() => (isAttentionKnown.value = true), PATIENCE_MS);
+    return () => clearTimeout(timer);
+  }, [!data, !error]);
+  if (!data) return <div class="attention is-loading" role="status" aria-label="Loading" />;
   if (!data.items.length) {
     return (
       <section class="attention is-well" aria-label="Needs attention">

@@ -7,7 +7,7 @@ import { TimelineView } from "../timeline/timeline";
 import { setQuery } from "../state/route";
 import { JOB_STATES } from "../ui/outcomes";
 import { Search } from "../ui/search";
-import { NeedsAttention } from "./attention";
+import { isAttentionKnown, NeedsAttention } from "./attention";
 import { Strip } from "./strip";
 
 const SORTS: readonly (readonly [TimelineSort, string])[] = [
@@ -32,7 +32,7 @@ export function Home({ query }: { query: URLSearchParams }) {
   const span = Number(query.get("span")) || null;
   const filter = { search: query.get("search") ?? "", tag: query.get("tag") ?? "", state: query.get("state") ?? "", sort: pick(SORTS, query.get("sort")), group: pick(GROUPS, query.get("group")), open: query.getAll("open") };
   return (
-    <PageBody isFull>
+    <PageBody isFull isUnsettled={!isAttentionKnown.value}>
       <h1 class="hidden-text">Timeline</h1>
       <NeedsAttention />
       <Strip overview={data} />

@@ -46,7 +46,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
       </div>
       {jobs.error && <Problem error={jobs.error} onRetry={jobs.reload} />}
       <DefinitionProblems problems={jobs.first?.problems ?? []} />
-      <Card>
+      <Card key={jobs.first ? "jobs" : "loading"}>
         {!jobs.first && jobs.isLoading && <Loading lines={8} />}
         {jobs.first && !jobs.items.length && (
           <Empty title="No jobs match" icon="search">

@@ -10,9 +10,24 @@ import { Time } from "../ui/time";
 
 const DAY = 86_400_000;
 
+/** Tiles without text, exactly as high as those with it: what is below does not move. */
+function LoadingStrip() {
+  return (
+    <div class="strip is-loading" role="status" aria-label="Loading">
+      {Array.from({ length: 6 }, (_, index) => (
+        <div key={index} class="strip-tile" aria-hidden="true">
+          <span class="strip-name">–</span>
+          <span class="strip-value">–</span>
+          <span class="strip-note">–</span>
+        </div>
+      ))}
+    </div>
+  );
+}
+
 /** `hasDetails`: no list of what needs attention is beside it. */
 export function Strip({ overview, hasDetails }: { overview: Overview | undefined; hasDetails?: boolean }) {
-  if (!overview) return <div class="strip is-loading" role="status" aria-label="Loading" />;
+  if (!overview) return <LoadingStrip />;
   const { day, next, jobs } = overview;
   const bad = BAD_STATES.reduce((sum, state) => sum + day[state], 0);
   const { lateness } = overview;
