@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
 import os
+import platform
 import resource
 import shutil
 import signal
@@ -14,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -120,7 +123,69 @@ class SshServer(Supervised):
 
 
 IMAGE = "localhost/evertick-test:1"
-_PROGRAMS = ("sh", "sleep", "cat", "id", "head", "tail", "touch", "mkdir")
+_PROGRAMS = ("sh", "echo", "sleep", "cat", "id", "head", "tail", "touch", "mkdir")
+
+
+class Registry:
+    """A registry of images with one image, over HTTP on this machine."""
+
+    def __init__(self, layer: Path) -> None:
+        data = layer.read_bytes()
+        config = json.dumps(
+            {
+                "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
+                "os": "linux",
+                "config": {"Entrypoint": ["/bin/echo", "from the registry:"], "Cmd": ["alone"]},
+                "rootfs": {"type": "layers", "diff_ids": [_digest(data)]},
+            }
+        ).encode()
+        kind = "application/vnd.oci.image"
+        manifest = json.dumps(
+            {
+                "schemaVersion": 2,
+                "mediaType": f"{kind}.manifest.v1+json",
+                "config": {"mediaType": f"{kind}.config.v1+json", "digest": _digest(config), "size": len(config)},
+                "layers": [{"mediaType": f"{kind}.layer.v1.tar", "digest": _digest(data), "size": len(data)}],
+            }
+        ).encode()
+        answers = {
+            "/v2/": (b"{}", "application/json"),
+            "/v2/tool/manifests/1": (manifest, f"{kind}.manifest.v1+json"),
+            f"/v2/tool/manifests/{_digest(manifest)}": (manifest, f"{kind}.manifest.v1+json"),
+            f"/v2/tool/blobs/{_digest(config)}": (config, "application/octet-stream"),
+            f"/v2/tool/blobs/{_digest(data)}": (data, "application/octet-stream"),
+        }
+        asked: list[str] = []
+        self.asked = asked
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(self.path)
+                body, kind = answers.get(self.path, (b"{}", ""))
+                self.send_response(200 if kind else 404)
+                self.send_header("Content-Type", kind or "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(body)
+
+            def do_HEAD(self) -> None:
+                self.do_GET()
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.host = f"127.0.0.1:{self._server.server_port}"
+        self.image, self.digest = f"{self.host}/tool:1", f"{self.host}/tool@{_digest(manifest)}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 class PodmanServer(Supervised):
@@ -139,10 +204,14 @@ class PodmanServer(Supervised):
             f'[containers]\ndefault_ulimits = ["nofile={most}:{most}", "nproc={most}:{most}"]\n'
             '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
         )
-        self._env = {"CONTAINERS_CONF": str(settings)}
+        image = self._write_image()
+        self.registry = Registry(image)
+        registries = self.folder / "registries.conf"
+        registries.write_text(f'[[registry]]\nlocation = "{self.registry.host}"\ninsecure = true\n')
+        self._env = {"CONTAINERS_CONF": str(settings), "CONTAINERS_REGISTRIES_CONF": str(registries)}
         places = ["--root", str(self.folder / "root"), "--runroot", str(self.folder / "run")]
         self._words = [*_without_hybrid_cgroups(), str(program), *places, "--storage-driver", "vfs"]
-        self._call("import", str(self._write_image()), IMAGE)
+        self._call("import", str(image), IMAGE)
         self.serve()
 
     def serve(self) -> None:
@@ -156,6 +225,7 @@ class PodmanServer(Supervised):
 
     def close(self) -> None:
         self._call("rm", "--all", "--force", "--time", "0")
+        self.registry.close()
         super().close()
 
     def _write_image(self) -> Path:

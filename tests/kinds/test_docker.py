@@ -27,7 +27,7 @@ from evertick.kinds.docker.program import (
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.run import RunKey
-from evertick.model.work import Container, Mount, Param, Pull, Secret, Step
+from evertick.model.work import Container, Each, ItemValue, Mount, Param, Pull, Secret, Step
 from tests.executors.running import Place, job_of, key_of, kill, launch, sh, until
 from tests.kinds.servers import IMAGE, PodmanServer
 
@@ -197,6 +197,16 @@ def test_arguments_arrive_as_they_are(place, key):
     assert place.log(key) == b"a b|$HOME;'\n"
 
 
+def test_the_items_of_a_step_have_containers_of_their_own(place, key, shared):
+    """Each waits for the other: a container that removed its sibling would wait in vain."""
+    line = (
+        "touch /shared/$EVERTICK_RUN_ITEM; while [ ! -e /shared/left ] || [ ! -e /shared/right ]; do sleep 0.05; done"
+    )
+    mounts = (Mount(str(shared), "/shared", is_writable=True),)
+    each = Each(values=(ItemValue("left"), ItemValue("right")))
+    assert place.run(job_of(container(line, mounts=mounts, each=each)), key=key).state is SUCCEEDED
+
+
 def test_mounts_are_read_only_unless_they_say_otherwise(place, key, shared):
     (shared / "in").mkdir()
     (shared / "out").mkdir()
@@ -264,6 +274,25 @@ def test_an_image_that_cannot_be_fetched_fails_the_step(place, key):
     end = place.run(job_of(container("true", image="registry.invalid/a:1", pull=Pull.MISSING)), key=key)
     assert (end.state, end.exit_code) == (FAILED, 125)
     assert "registry.invalid" in end.detail
+
+
+def test_an_image_is_fetched_when_it_is_missing_or_always(place, server):
+    registry = server.registry
+
+    def fetches(image: str, pull: Pull, said: bytes, **known) -> bool:
+        registry.asked.clear()
+        key = key_of(next(_numbers))
+        assert (
+            place.run(job_of(Step("main", Container(image, network="none", pull=pull, **known))), key=key).exit_code
+            == 0
+        )
+        assert place.log(key).endswith(said)
+        return bool(registry.asked)
+
+    assert fetches(registry.image, Pull.MISSING, b"from the registry: alone\n")
+    assert not fetches(registry.image, Pull.MISSING, b"from the registry: with arguments\n", args=("with", "arguments"))
+    assert fetches(registry.image, Pull.ALWAYS, b"from the registry: alone\n")
+    assert fetches(registry.digest, Pull.ALWAYS, b"from the registry: alone\n")
 
 
 def test_an_image_that_is_there_is_not_fetched(place, key):

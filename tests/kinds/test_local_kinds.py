@@ -13,7 +13,7 @@ from evertick.kinds.command import command_program, find_program, script_program
 from evertick.kinds.http import BODY_MAX, HttpExchange, HttpRequest, parse_url, shown
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
-from evertick.model.work import Command, HttpCall, Param, PythonCall, Script, Secret
+from evertick.model.work import Command, HttpCall, Param, Pod, PythonCall, Script, Secret
 from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY
 from tests.executors.running import Place, job_of, launch, of_kind, script, sh
@@ -72,6 +72,16 @@ def test_a_script_runs_from_a_private_file_that_is_gone_afterwards(place):
 def test_a_failing_line_ends_a_script(place):
     assert place.run(job_of(script("false\necho not reached\n"))).exit_code == 1
     assert place.log() == b""
+
+
+# Elsewhere
+
+
+def test_the_working_folder_of_a_pod_need_not_exist_here(place):
+    end = place.run(job_of(of_kind(Pod("busybox", ("true",)), working_dir="/only/in/the/image")))
+    assert end.state == FAILED
+    assert "/only/in/the/image" not in end.detail
+    assert b"cluster" in place.log()
 
 
 # Python functions

@@ -159,7 +159,7 @@ class AttemptContext:
     def folder_of(self, step: Step, confinement: Confinement | None = None) -> str | None:
         confinement = confinement or self.confinement_of(step)
         own = _folder_of(self._work.working_dir, confinement)
-        if step.working_dir is None:
+        if step.working_dir is None or isinstance(step.kind, Pod):  # a pod has it inside
             return own
         home = confinement.account.home if confinement.account is not None else ""
         return os.path.join(own or home, _expanded(step.working_dir, confinement))
