@@ -106,10 +106,17 @@ def test_what_ran_here_under_the_same_number_before_says_nothing_of_a_run_on_ano
     assert here.ledger() == ["09:00 running", "10:00 skipped overlap"]
 
 
-def forward(here: World, request_id: str = "report/1", end: RunState = SUCCEEDED, node: str = "east") -> None:
+def forward(
+    here: World,
+    request_id: str = "report/1",
+    end: RunState = SUCCEEDED,
+    node: str = "east",
+    executor: str = "",
+) -> None:
     """A node puts how its run ended into the ledger; the owner has not looked since."""
     payload = {"run_id": NINE.run_id, "attempt": 1, "at": here.now, "state": end, "exit_code": 0, "detail": ""}
-    report = Request(request_id, RequestKind.REPORT, "a", json.dumps(payload | {"node": node}), here.now)
+    payload |= {"node": node, "executor": executor}
+    report = Request(request_id, RequestKind.REPORT, "a", json.dumps(payload), here.now)
     here.store.commit(Batch(by=request_id, requests=[report]))
 
 
@@ -180,6 +187,22 @@ def test_what_a_node_forwarded_and_reads_itself_counts_for_the_next_owner():
     here.say(here.lost(*range(BUCKETS)))
     (request,) = here.store.claim(None, 10)
     assert json.loads(request.payload)["state"] == SUCCEEDED
+
+
+@pytest.mark.parametrize("executor", ["fleet:ex-a", "fleet:*ex-a,ex-b+", "fleet:*ex-a+,ex-b+"])
+def test_what_a_node_forwarded_of_the_fleet_and_reads_itself_counts_while_the_members_are_away(executor):
+    """Also of a broadcast that has succeeded on all members: none of them has a part of it any more."""
+    here = world(job())
+    here.act("a", FOREVER)
+    here.executor.name = "fleet:*ex-a,ex-b"
+    here.run_until("09:00:10")
+    forward(here, node="node", executor=executor)
+    here.crash(after=SECOND)
+    here.told_first = [LeaseRenewed(at("10:00")), NodesSeen(frozenset({"node"}))]
+    here.executor.remembers_after_us = MINUTE
+    here.begin()
+    here.run_for(SECOND)
+    assert here.ledger() == ["09:00 succeeded"]
 
 
 def test_a_report_behind_a_thousand_other_requests_is_found():

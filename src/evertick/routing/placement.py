@@ -79,4 +79,5 @@ def executor_of(text: str) -> str:
 def is_shared(text: str) -> bool:
     """Whether it is on members or a cluster, which every node can reach, so that no other node has to be asked."""
     placed = parse_placement(text)
-    return bool(placed.members) or placed.executor == KUBERNETES
+    # Not `members`: those of a broadcast that has succeeded everywhere run no part of it any more.
+    return bool(placed.member or placed.shards) or placed.executor == KUBERNETES
