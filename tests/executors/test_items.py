@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evertick.errors import NotFound
+from evertick.executors.fleet.validation import STEPS_MAX
+from evertick.executors.keeper.attempt_context import RUN_ITEMS_MAX
 from evertick.executors.keeper.procfs import stat_of
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.policy import Backoff, Retry
 from evertick.model.report import SubRunWanted
-from evertick.model.steps import StepRecord, steps_text
+from evertick.model.steps import ITEM_SHOWN_MAX, StepRecord, steps_text
 from evertick.model.subrun import SubRunEnd
 from evertick.model.work import Condition, ConditionKind, ContinueOn, Each, ItemValue, PythonCall, Secret, Step, SubJob
 from tests.executors.contract import KEY
@@ -272,6 +274,25 @@ def test_a_value_that_holds_a_secret_becomes_no_argument_which_others_could_see(
     step = argv("echo", "{{ item }}", name="all", each=Each(from_step="list"), depends=("list",))
     end = place.run(job_of(source, step, env=(("T", Secret("env", "TOKEN")),)))
     assert (end.state, "Use $EVERTICK_RUN_ITEM" in end.detail, "a-secret" in end.detail) == (FAILED, True, False)
+
+
+def test_the_record_of_as_many_items_as_a_run_may_have_is_accepted_from_a_member():
+    """An end whose steps are too long would be refused, and the run would never end."""
+    step, value = "x" * 90, "\x01" * ITEM_SHOWN_MAX
+    record = StepRecord(f"{step}[999]", "succeeded", exit_code=0, detail="why " * 200, output="y" * 4_096, has_log=True)
+    record = record._replace(digest="0123456789ab.0123456789ab", item_of=step, item=value, reused_from="r" * 60)
+    assert len(steps_text([record] * RUN_ITEMS_MAX)) <= STEPS_MAX
+
+
+def test_a_run_with_too_many_items_fails_with_the_limit(place):
+    numbers = sh("seq 1 1000", "list", output="L")
+    steps = [
+        sh("true", name, each=Each(from_step="list", max_parallel=1), depends=("list",), env=(("A", "${NONE}"),))
+        for name in ("a", "b", "c")
+    ]
+    end = place.run(job_of(numbers, *steps))
+    assert end.state == FAILED
+    assert any("more than 2,000 items" in step.detail for step in place.steps)
 
 
 def test_items_that_are_runs_of_another_job_each_ask_for_their_own(place):

@@ -74,7 +74,7 @@ def steps_text(records: Iterable[StepRecord]) -> str:
     """JSON that is never longer than `TEXT_MAX` by much, whatever the steps print and say."""
     plain = [step_plain(record) for record in records]
     text = _dumps(plain)
-    for shorten in (_without_outputs, _without_details, _without_figures):
+    for shorten in (_without_outputs, _without_details, _without_figures, _without_values):
         if len(text) <= TEXT_MAX:
             return text
         plain = [shorten(step) for step in plain]
@@ -134,6 +134,10 @@ def _without_details(plain: dict[str, Any]) -> dict[str, Any]:
 
 def _without_figures(plain: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in _FIGURES}
+
+
+def _without_values(plain: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in plain.items() if name != "item"}
 
 
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode

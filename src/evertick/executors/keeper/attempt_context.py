@@ -72,7 +72,7 @@ from evertick.planning.items import ItemsError, digest_of_value, item_name, item
 from evertick.planning.run_dates import RunDates
 from evertick.planning.workflow import StepOutcome
 
-RUN_ITEMS_MAX: Final = 10_000
+RUN_ITEMS_MAX: Final = 2_000
 """Items of all steps of one run: the ledger keeps a line of each."""
 _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 _NOTHING_TO_MASK = Masker(())
