@@ -13,7 +13,8 @@ def reliability_page() -> str:
     for fault in FAULTS:
         row = rows.get(fault.name)
         if row is None:
-            lines.append(f"| {fault.name} | {fault.done} | not run | | {fault.seen} |")
+            how = "only by `make test`" if fault.tests else "not run"
+            lines.append(f"| {fault.name} | {fault.done} | {how} | | {fault.seen} |")
         elif row["failed"]:
             lines.append(
                 f"| {fault.name} | {fault.done} | {row['times']:,} | **failed**: {', '.join(row['failed'])} | |"
@@ -24,8 +25,9 @@ def reliability_page() -> str:
     return f"""# Reliability
 
 What was done to Evertick, how often, and what was lost. `make faults` runs these faults on real processes, databases
-and files; `make docs` writes this page from the results. `make test` runs each of them once. A row that says *not run*
-has no result.
+and files; `make docs` writes this page from the results. `make test` runs each of them once. *Times* counts the faults
+where a test counts them, otherwise the tests that ran. A row without a number was not part of the last `make faults`;
+one that says *not run* has no test yet.
 
 {sentence(faults) if faults else "Not run yet."}
 

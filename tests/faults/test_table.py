@@ -35,5 +35,7 @@ def test_only_what_was_run_has_a_result(monkeypatch):
     shown = page.reliability_page()
     assert f"| {first.name} | {first.done} | 1,234 | {first.kept} |" in shown
     assert f"| {second.name} | {second.done} | 5 | **failed**: test_x |" in shown
-    assert shown.count("| not run |") == len(FAULTS) - 2
+    untested = sum(not fault.tests for fault in FAULTS)
+    assert shown.count("| not run |") == untested
+    assert shown.count("| only by `make test` |") == len(FAULTS) - 2 - untested
     assert "Measured on 2026-11-18 with `make faults`, commit abc1234, on 2 cores" in shown
