@@ -176,11 +176,21 @@ def test_the_key_has_every_setting_that_the_parser_reads():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "settings":
                 read.add(node.attr)
-    known = {"limits", "timezone", "timezone_origin", "jobs", "origins", "queues", "notifications", "calendars"}
+    known = {
+        "limits",
+        "timezone",
+        "timezone_origin",
+        "jobs",
+        "origins",
+        "queues",
+        "notifications",
+        "calendars",
+        "blackouts",
+    }
     assert read == known
     text = ast.dump(ast.parse((PACKAGE / "definitions" / "cache.py").read_text()))
     assert all(f"attr='{name}'" in text for name in known)
-    assert len(meaningful_settings(Settings())) == 8
+    assert len(meaningful_settings(Settings())) == 9
 
 
 def test_a_command_writes_the_cache_that_an_upgrade_left_behind(jobs, cache, monkeypatch):

@@ -194,8 +194,9 @@ def test_orders_that_may_start_however_late_they_arrive_are_noticed():
     with (
         mock.patch.object(Assignments, "_limits", broken.sets_no_limits),
         mock.patch.object(SimulatedMember, "_answer", broken.forgets_who_asked),
-        # Few worlds show it; with calendars, fewer runs are there to be held up.
+        # Few worlds show it; with calendars and blackouts, fewer runs are there to be held up.
         mock.patch.object(scenario, "draw_calendar", lambda _random, drawn, _start: drawn),
+        mock.patch.object(scenario, "draw_blackouts", return_value=()),
     ):
         found = failures(HELD_UP, 3, 3, nodes=3, jobs=16)
         assert any(re.search("at most once, and nobody knows", str(outcome.failure)) for outcome in found)

@@ -25,14 +25,14 @@ import evertick
 from evertick.definitions.calendars import calendar_stamps
 from evertick.definitions.parser import Parsed
 from evertick.errors import DefinitionError
-from evertick.model import calendar, constraint, job, notify, policy, routing, schedule, work
+from evertick.model import blackout, calendar, constraint, job, notify, policy, routing, schedule, work
 from evertick.model.job import Job, Origin
 from evertick.settings import Settings
 
 FILE_NAME: Final = "definitions.cache"
 SIZE_MAX: Final = 1 << 30
 
-_MODULES: Final = (calendar, constraint, job, notify, policy, routing, schedule, work)
+_MODULES: Final = (blackout, calendar, constraint, job, notify, policy, routing, schedule, work)
 _CODE: Final = ("definitions", "model", "planning", "settings")
 """The packages whose code decides what a file means."""
 
@@ -107,6 +107,7 @@ def meaningful_settings(settings: Settings) -> tuple[object, ...]:
         settings.notifications.channels,
         settings.limits.file_bytes,
         settings.calendars,
+        settings.blackouts,
         calendar_stamps(settings),
     )
 

@@ -33,7 +33,9 @@ from evertick.definitions.nodes import MapNode, Node, kind_of
 from evertick.definitions.report import Report, Section
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError
+from evertick.model.blackout import Blackout
 from evertick.model.definition import definition_digest
+from evertick.model.instant import from_datetime
 from evertick.model.job import DEFAULT_ORIGIN, After, Job, Origin
 from evertick.model.notify import Channel, Route
 from evertick.model.policy import Policy
@@ -93,6 +95,7 @@ def parse_definition(
     return Parsed(replace(job, definition=definition_digest(job)), (), report.warnings)
 
 
+_BLACKOUTS: Final = Origin(note="the setting 'blackouts'")
 _LOCATED: Final = ("calendar", "steps", "constraints", "user", "sandbox")
 """Fields whose place is kept as it is, for `explain`."""
 
@@ -132,6 +135,8 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
         # Its data lies beside it.
         work = replace(work, working_dir=os.path.abspath(source.folder))
     after, after_origin = _read_after(section, block, job_id, report)
+    tags = _read_tags(section, report)
+    blackouts = _blackouts_of(job_id, tags, settings)
     retention, history = section.take("logRetention"), section.take("historyRetention")
     job = Job(
         id=job_id,
@@ -151,7 +156,8 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
         queue=_read_queue(section, settings, report),
         history_retention_us=duration_of(history, "historyRetention", report) if history else None,
         log_retention_us=duration_of(retention, "logRetention", report) if retention else None,
-        tags=_read_tags(section, report),
+        tags=tags,
+        blackouts=blackouts,
         description=(text_of(description, "description", report) or "") if description else "",
         file=report.file,
         origins=MappingProxyType(
@@ -163,6 +169,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
                 "schedule": report.origin(node) if node else Origin(note="not written"),
                 "enabled": enabled_origin,
                 "priority": report.origin(priority) if priority else DEFAULT_ORIGIN,
+                **{f"blackout.{index}": _BLACKOUTS for index in range(len(blackouts))},
                 **{name: report.origin(section.key(name)) for name in _LOCATED if name in section},
                 **after_origin,
                 **timetable.origins,
@@ -186,6 +193,15 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
             reason = f"the parameter '{param.name}' has no default, so every run that the schedule starts fails."
             report.warn(section.key("params"), "params", reason, "Add 'default'.")
     return job
+
+
+def _blackouts_of(job_id: str, tags: tuple[str, ...], settings: Settings) -> tuple[Blackout, ...]:
+    found: list[Blackout] = []
+    for rule in settings.blackouts:
+        if rule.concerns(job_id, tags):
+            start, end = rule.window(settings.timezone)
+            found.append(Blackout(from_datetime(start), from_datetime(end), rule.reason))
+    return tuple(found)
 
 
 def _finish(section: Section, job_id: str) -> None:

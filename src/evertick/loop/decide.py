@@ -72,6 +72,8 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     clocks.note_time(state, turn)
     for message in messages:
         _take(state, turn, message)
+    if state.blackout_bounds:
+        jobs.pass_blackout_bounds(state, turn)
     plan_ahead(state, turn)
     for job in turn.planned:
         jobs.drain_all(state, turn, job)
@@ -352,4 +354,6 @@ def _wake_at(state: State, now: Instant) -> Instant:
         for at in (state.ring.next_at(), state.stops.next_at()):
             if at is not None and at < wake_at:
                 wake_at = at
+    if state.blackout_bounds:
+        wake_at = min(wake_at, state.blackout_bounds[0][0])
     return max(wake_at, now)

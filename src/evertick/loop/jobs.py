@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from heapq import heappop, heappush
 
 from evertick.loop.chain import link, start_chained
 from evertick.loop.fire import cancel, drain, is_of_schedule
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
 from evertick.loop.placement import neighbours
-from evertick.loop.plan import drop, hold_in_error
+from evertick.loop.plan import drop, hold_in_error, settle_job
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
+from evertick.model.blackout import Blackout, blackout_at
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, RETRYING, SKIPPED, SkipReason, Trigger
@@ -131,8 +133,13 @@ def activate(state: State, turn: Turn, job: JobState) -> None:
         job.hold, job.idle_reason = Hold.DISABLED, SkipReason.DISABLED
         turn.keep_job(job, may_rewind=True)
         return
-    job.hold = None
     job.error = ""
+    if blackout_at(job.job.blackouts, state.furthest_now) is not None:
+        job.watermark = _withdraw(state, turn, job)
+        job.hold = Hold.BLACKOUT
+        turn.keep_job(job, may_rewind=True)
+        return
+    job.hold = None
     state.to_plan[job.job.id] = None
     turn.keep_job(job, may_rewind=True)
     drain_all(state, turn, job)
@@ -154,6 +161,7 @@ def _can_be_read(state: State, turn: Turn, job: JobState) -> bool:
     try:
         compile_all(job.job.schedules)
         _watch_stops(state, job.job)
+        _watch_blackouts(state, job.job)
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"
     if error:
@@ -170,13 +178,65 @@ def _watch_stops(state: State, job: Job) -> None:
             state.stops.remove(f"{kind}:{job.id}")
 
 
+def _watch_blackouts(state: State, job: Job) -> None:
+    for one in job.blackouts:
+        for at in (one.start, one.end):
+            if at > state.furthest_now:
+                heappush(state.blackout_bounds, (at, job.id))
+
+
+def pass_blackout_bounds(state: State, turn: Turn) -> None:
+    """Hold the jobs whose blackout begins, before anything fires, and release those whose blackout is over."""
+    bounds = state.blackout_bounds
+    while bounds and bounds[0][0] <= state.furthest_now:
+        _, job_id = heappop(bounds)
+        job = state.jobs.get(job_id)
+        if job is None:
+            continue
+        inside = blackout_at(job.job.blackouts, state.furthest_now)
+        if inside is None and job.hold is Hold.BLACKOUT:
+            turn.log("job.blackout_over", job=job_id)
+            activate(state, turn, job)
+        elif inside is not None and job.hold is None:
+            _black_out(state, turn, job, inside)
+
+
+def _black_out(state: State, turn: Turn, job: JobState, blackout: Blackout) -> None:
+    """Nothing of it fires from the first instant on, which may be now: what was entered ahead is withdrawn."""
+    before = blackout.start - 1
+    watermark = state.watermark_of(job)
+    if job.job.id in state.index and watermark < before and settle_job(state, turn, job, watermark, before):
+        watermark = before  # the loop was late: what was due before is not the blackout's
+    for run in list((job.planned or {}).values()):
+        if run.key.scheduled_for > before and is_of_schedule(run):
+            drop(job, run)
+            turn.withdraw(run.key)
+    state.index.remove(job.job.id)
+    state.to_plan.pop(job.job.id, None)
+    if job.hold is not None:
+        return  # it cannot be planned, and is held in error
+    job.watermark, job.hold, job.idle_reason = min(watermark, before), Hold.BLACKOUT, SkipReason.MISSED
+    turn.keep_job(job, may_rewind=True)
+    turn.log("job.held", job=job.job.id, why=str(blackout))
+
+
 def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
     old, known.job = known.job, job
     turn.define(known)
+    if known.hold is Hold.BLACKOUT and old.blackouts != job.blackouts:
+        known.idle_reason = SkipReason.PAUSED  # the definition may no longer say why nothing was planned
     was_disabled = known.hold is Hold.DISABLED
-    if old.schedules != job.schedules or known.hold is Hold.ERROR or job.invalid != old.invalid:
+    if (
+        old.schedules != job.schedules
+        or known.hold is Hold.ERROR
+        or (job.invalid, job.blackouts)
+        != (
+            old.invalid,
+            old.blackouts,
+        )
+    ):
         replan(state, turn, known, old.schedules)
-    elif old.enabled != job.enabled and known.hold in (None, Hold.DISABLED):
+    elif old.enabled != job.enabled and known.hold in (None, Hold.DISABLED, Hold.BLACKOUT):
         if job.enabled:
             activate(state, turn, known)
         else:
@@ -203,7 +263,7 @@ def replan(
         _enter_past(turn, job, (one for one in job.job.schedules if not _is_past(one, turn, job)))
     else:
         _enter_past(turn, job, set(job.job.schedules).difference(former), is_back=is_back)
-    if job.hold in (None, Hold.ERROR, Hold.DISABLED):
+    if job.hold in (None, Hold.ERROR, Hold.DISABLED, Hold.BLACKOUT):
         activate(state, turn, job)
     turn.keep_job(job, may_rewind=True)
 

@@ -18,6 +18,7 @@ from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import read_attempts
+from evertick.model.blackout import blackout_at
 from evertick.model.bucket import bucket_of
 from evertick.model.facts import read_facts
 from evertick.model.instant import Instant
@@ -195,6 +196,12 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: lis
             job.planned = {}
         job.planned[run.key] = run
         state.ring.put(run.key.scheduled_for, run)
+        return
+    if row.state is PLANNED and run.facts.held_until and blackout_at(job.job.blackouts, row.key.scheduled_for):
+        # It was entered ahead of a blackout that began since: nothing has launched it, and the end decides about it.
+        if job.planned is None:
+            job.planned = {}
+        job.planned[run.key] = run
         return
     run.is_inherited = state.lease_until is not None
     lane = job.lane_of(run.key)

@@ -43,6 +43,7 @@ class Hold(StrEnum):
     DISABLED = "disabled"
     ERROR = "error"
     RETIRED = "retired"
+    BLACKOUT = "blackout"
 
 
 class JobState:
@@ -258,6 +259,8 @@ class State:
         """After this instant another node may own the buckets; None: this is the only node."""
         self.index = OccurrenceIndex(now)
         self.stops = OccurrenceIndex(now)
+        self.blackout_bounds: list[tuple[Instant, str]] = []
+        """A heap: when blackouts of which job begin and end."""
         """Occurrences of stop and restart schedules, under `stop:<job>` and `restart:<job>`."""
         self.ring: Ring[OpenRun] = Ring()
         self.queues: dict[str, Queue] = {name: Queue(limit) for name, limit in settings.queues}

@@ -72,6 +72,8 @@ class Facts(NamedTuple):
     """For a run on another node than the owner of its job: why that node must stop it, as text."""
     held_since: Instant = 0
     """For an occurrence of a paused or disabled job: since when the job was held."""
+    held_until: Instant = 0
+    """For an occurrence in a blackout: when the blackout ended; 0: a person held the job."""
     success_for: Instant = 0
     """For an occurrence that was skipped because the job had succeeded: the due time of that success."""
     calendar: str = ""

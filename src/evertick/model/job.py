@@ -9,6 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from evertick.model.blackout import Blackout
 from evertick.model.constraint import Constraint
 from evertick.model.lifecycle import TERMINAL, RunState
 from evertick.model.notify import Route
@@ -106,6 +107,8 @@ class Job:
     after: After | None = None
     constraints: tuple[Constraint, ...] = ()
     notify: tuple[Route, ...] = ()
+    blackouts: tuple[Blackout, ...] = ()
+    """When it is not planned, by the settings."""
     queue: str | None = None
     """The named limit that its runs share with those of other jobs; the settings say how many may run."""
     history_retention_us: int | None = None

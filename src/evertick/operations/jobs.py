@@ -99,6 +99,8 @@ def _held(job: Job | None, record: JobRecord | None) -> JobStatus | None:
         return None
     if record.error:
         return JobStatus.ERROR
+    if record.held and job is not None and job.blackouts:
+        return JobStatus.PAUSED  # by a blackout
     # Without its definition the ledger still says that it is held, and only this reason remains.
     is_disabled = record.retired_at is not None or (record.held and job is None)
     return JobStatus.DISABLED if is_disabled else None

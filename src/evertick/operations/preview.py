@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from evertick.model.blackout import blackout_at
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -83,6 +84,14 @@ def _fates(result: Plan) -> tuple[Fate, ...]:
         for one in told
     ]
     return tuple(sorted(found, key=lambda fate: fate.at))
+
+
+def in_blackout(job: Job, at: Instant) -> tuple[SkipReason | None, str]:
+    """Why an occurrence does not run at its time, where that is in a blackout."""
+    inside = blackout_at(job.blackouts, at)
+    if inside is None:
+        return None, ""
+    return SkipReason.PAUSED, f"in {inside}; at its end the job's catch-up rule decides"
 
 
 def why_held(job: Job | None, record: JobRecord | None) -> tuple[SkipReason | None, str]:

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
+from evertick.model.blackout import blackout_at
 from evertick.model.instant import SECOND, Instant, to_datetime
 from evertick.model.job import Job
 from evertick.operations.jobs import zone_of
@@ -75,7 +76,10 @@ def _count(job: Job | None, since: Instant, until: Instant) -> int:
 
 
 def _occurrences(job: Job | None, since: Instant, until: Instant) -> set[Instant]:
-    return set() if job is None or not job.enabled else set(occurrences(compile_all(job.schedules), since, until))
+    if job is None or not job.enabled:
+        return set()
+    due = occurrences(compile_all(job.schedules), since, until)
+    return {at for at in due if blackout_at(job.blackouts, at) is None} if job.blackouts else set(due)
 
 
 def _listed_until(job: Job | None, since: Instant, until: Instant) -> Instant:

@@ -19,7 +19,7 @@ from evertick.operations.figures import outcome_counts, skip_counts
 from evertick.operations.jobs import name_of, watermark_of, zone_of
 from evertick.operations.load_forecast import count_starts
 from evertick.operations.next_due_cache import Action, Due, NextDueCache
-from evertick.operations.preview import why_held
+from evertick.operations.preview import in_blackout, why_held
 from evertick.operations.protocol import Moment
 from evertick.operations.results.schedule import (
     Calendar,
@@ -213,6 +213,8 @@ def _fires(
     for due in takewhile(lambda one: end is None or one.at <= end, walk):
         job = jobs[due.job_id]
         reason, detail = why_held(job, records.get(job.id))
+        if reason is None and job.blackouts and due.action == "start":
+            reason, detail = in_blackout(job, due.at)
         yield _Fire(due, job, zone_of(job, dict(_specs_of(job))[due.action]), reason, detail)
 
 

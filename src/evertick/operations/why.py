@@ -34,6 +34,7 @@ from evertick.operations import next_steps
 from evertick.operations.context import Context
 from evertick.operations.jobs import specs_of, watermark_of, zone_of
 from evertick.operations.ledger_rows import loss_of, moment, node_of, run_summary
+from evertick.operations.preview import in_blackout
 from evertick.operations.protocol import Moment
 from evertick.operations.results.requests import NextStep, Why
 from evertick.operations.rules import NO_RULING, Ruling, missed_words, origin_of, ruling_on
@@ -160,7 +161,7 @@ def explain_occurrence(
     if at > now:
         return _future(answer, specs, job, record, now)
     watermark = watermark_of(record, store.load([bucket_of(job_id)]).floors)
-    return _past(answer, store.schedules([job_id]), schedules, record, watermark)
+    return _past(answer, store.schedules([job_id]), schedules, record, watermark, job)
 
 
 def _newest(store: Store, job_id: str, now: Instant) -> Instant | None:
@@ -236,7 +237,7 @@ def _skipped(store: Store, answer: Explanation, row: LedgerRow, job: Job | None)
     ruling = ruling_on(row.reason, job, was_missed=bool(facts.missed_by)) if job is not None else NO_RULING
     sentences += _ruling_words(ruling, job, is_wanted=True)
     steps = [next_steps.name_folder(answer.job_id)] if job is None else []
-    if row.reason is SkipReason.PAUSED:
+    if row.reason is SkipReason.PAUSED and not facts.held_until:
         steps.append(next_steps.resume_all(answer.job_id))
     is_requested = bool(row.key.origin)
     run_it = next_steps.run_again(row) if is_requested else _run_occurrence(answer)
@@ -257,7 +258,7 @@ def _skip_words(answer: Explanation, row: LedgerRow, facts: Facts, other: Ledger
         if facts.missed_by:
             return f"missed; superseded by the newer occurrence of {_clock_of(answer, facts.other)}"
         return f"the newer run of {_clock_of(answer, facts.other)} replaced it"
-    if facts.held_since:
+    if facts.held_since and not facts.held_until:
         return f"the job had been {row.reason} since {time_text(facts.held_since, answer.zone, answer.at)}"
     if facts.success_for:
         return f"a run has already succeeded for {time_text(facts.success_for, answer.zone, answer.at)}"
@@ -407,6 +408,8 @@ def _future(
         steps = (next_steps.resume(answer.job_id),)
     elif job is not None and not job.enabled:
         sentence = f"it is due then, but the job is disabled ({origin_of(job, 'enabled')})"
+    elif job is not None and (words := in_blackout(job, answer.at)[1]):
+        sentence = f"it is due then, {words}"
     return replace(answer, outcome="due", sentences=(sentence,), next_steps=steps)
 
 
@@ -421,6 +424,7 @@ def _past(
     schedules: tuple[Schedule, ...],
     record: JobRecord | None,
     watermark: Instant | None,
+    job: Job | None,
 ) -> Explanation:
     in_force = [line for line in lines if line.since < answer.at]
     if not in_force or watermark is None:
@@ -438,6 +442,8 @@ def _past(
         if record is not None and record.paused_at is not None:
             since = moment_text(record.paused_at, answer.zone)
             told = f"the job has been paused since {since}; on resume, its catch-up rule decides"
+        elif job is not None and (words := in_blackout(job, answer.at)[1]):
+            told = f"it was due {words}"
         else:
             told = f"no scheduler has planned beyond {through}; the next one to start applies the job's catch-up rule"
         look = next_steps.preview_catchup(answer.job_id)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from evertick.model.blackout import Blackout, blackout_at, ended_through, split_stretch
 from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
@@ -117,7 +118,13 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
     # The grace is for a scheduler that is a little late. While the job was held, none was late: all of it is settled.
     grace_us = 0 if view.was_held else job.policy.grace_us
     missed_end = min(max(missed_through(now, grace_us), view.watermark), through)
-    late_planned = tuple(at for at in view.planned if at <= missed_through(now, job.policy.grace_us))
+    late_through = missed_through(now, job.policy.grace_us)
+    held_through = ended_through(job.blackouts, now) if job.blackouts else None
+    if held_through is not None:
+        # The same for a blackout that is over.
+        missed_end = min(max(missed_end, held_through), through)
+        late_through = max(late_through, held_through)
+    late_planned = tuple(at for at in view.planned if at <= late_through)
     excluded = excluded_of(schedules)
     every: Sequence[Schedule] = (*schedules, *excluded) if excluded else schedules
 
@@ -202,7 +209,12 @@ def _settle_missed(
     apart = sorted([*apart, *((one.key.scheduled_for, one.through or one.key.scheduled_for) for one in entries)])
     for start, stop, reason in stretches:
         told = (_reason_in_words(reason, view, newer), _facts(reason, keep, view, newer))
-        entries += _skip(job.id, schedules, start, stop, apart, reason, told, now)
+        if not job.blackouts or reason is not view.idle_reason:
+            entries += _skip(job.id, schedules, start, stop, apart, reason, told, now)
+            continue
+        for low, high, inside in split_stretch(job.blackouts, start, stop):
+            part, words = (reason, told) if inside is None else (SkipReason.PAUSED, _blackout_in_words(inside))
+            entries += _skip(job.id, schedules, low, high, apart, part, words, now)
     entries += (
         Entry(
             RunKey(job.id, at),
@@ -266,7 +278,7 @@ def _reason_for_planned(
     if at in late_one_offs:
         return SkipReason.LATE
     if keep is Missed.NONE or _is_outside(at, now, policy.catchup_window_us):
-        return view.idle_reason
+        return SkipReason.PAUSED if blackout_at(view.job.blackouts, at) else view.idle_reason
     if is_too_late(at, now, policy.max_delay_us):
         return SkipReason.LATE
     return REASON_NOT_KEPT[keep]
@@ -403,9 +415,12 @@ def _enter_on_time(
 
 
 def planned_facts(job: Job, at: Instant) -> str:
-    """What the ledger keeps of an occurrence that is entered ahead: that a calendar excludes it, by then or by now."""
+    """What the ledger keeps of an occurrence that is entered ahead: the calendar or blackout that prevents its run."""
     why = exclusion_of(job.schedules, at) if has_calendar(job.schedules) else None
-    return "" if why is None else facts_text(why.facts)
+    if why is not None:
+        return facts_text(why.facts)
+    inside = blackout_at(job.blackouts, at) if job.blackouts else None
+    return "" if inside is None else _blackout_in_words(inside)[1]
 
 
 def _clear_backlog(
@@ -426,6 +441,11 @@ def _clear_backlog(
         return []
     detail = f"more than {view.job.policy.backlog_max} runs were waiting"
     return [Change(key, SKIPPED, now, reason=SkipReason.CAP, detail=detail) for key in view.waiting[:excess]]
+
+
+def _blackout_in_words(blackout: Blackout) -> tuple[str, str]:
+    """The reason of an occurrence inside a blackout, in words and as facts."""
+    return f"in {blackout}", facts_text(Facts(held_since=blackout.start, held_until=blackout.end))
 
 
 def _facts(reason: SkipReason, keep: Missed, view: JobView, newer: Instant | None) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from evertick.errors import SettingsError
 from evertick.model.work import Secret, Value
+from evertick.settings.blackouts import BLACKOUTS
 from evertick.settings.calendars import CALENDARS, place_calendars
 from evertick.settings.catalogue import Made, build, catalogue, parts
 from evertick.settings.channels import CHANNELS
@@ -123,7 +124,9 @@ def _from_table(table: Mapping[str, Any], above: tuple[str, ...], file: Path, te
 def _from_environment(environ: Mapping[str, str], found: _Found) -> Iterator[str]:
     """Read the variables; returns probable typing mistakes. An empty variable counts as not set."""
     variables = {
-        setting.variable: setting for setting in catalogue().values() if setting.kind not in (CHANNELS, CALENDARS)
+        setting.variable: setting
+        for setting in catalogue().values()
+        if setting.kind not in (CHANNELS, CALENDARS, BLACKOUTS)
     }
     for name, setting in variables.items():
         text = environ.get(name, "").strip()

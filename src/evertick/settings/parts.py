@@ -20,6 +20,7 @@ from evertick.model.duration import format_duration
 from evertick.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from evertick.model.notify import Channel, NotifyEvent, Route
 from evertick.model.work import Value
+from evertick.settings.blackouts import BLACKOUTS, BlackoutRule
 from evertick.settings.calendars import CALENDARS, CalendarSource
 from evertick.settings.channels import CHANNELS
 from evertick.settings.kinds import (
@@ -398,6 +399,9 @@ class Values:
     )
     calendars: tuple[tuple[str, CalendarSource], ...] = _a(
         CALENDARS, (), "Named calendars that jobs skip, or run on: `{dates, weekdays, holidays, ics}`."
+    )
+    blackouts: tuple[BlackoutRule, ...] = _a(
+        BLACKOUTS, (), "Stretches in which jobs are not planned: `{from, to, timezone, reason, jobs, tags, all}`."
     )
     loop: LoopSettings = _part(LoopSettings, "Timing and limits of the scheduling loop.")
     jobs: JobsPart = _part(JobsPart, "Defaults for jobs.")

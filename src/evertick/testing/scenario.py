@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 
+from evertick.model.blackout import Blackout
 from evertick.model.calendar import Calendar, CalendarRule, Shift
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_text, to_text
@@ -186,6 +187,8 @@ def draw_scenario(
         member_lease_us=20 * SECOND if is_brisk else 2 * MINUTE,
         required=draw_required(Random(f"required {seed}"), names, ownership),
     )
+    if ownership is Ownership.NONE:  # each node would take back what another has entered, as with an edit
+        scenario = replace(scenario, jobs=tuple(replace(job, blackouts=()) for job in scenario.jobs))
     called = draw_called(Random(f"called {seed}"), ownership, start, length_us, period_us)
     if called:
         calls = draw_calls(Random(f"calls {seed}"), names, [job.id for job in called])
@@ -248,6 +251,16 @@ def draw_required(random: Random, names: Sequence[str], ownership: Ownership) ->
     return {name: random.choice(((), (random.choice(names),))) for name in names if random.random() < 0.4}
 
 
+def draw_blackouts(job_id: str, start: Instant, length_us: int, period_us: int) -> tuple[Blackout, ...]:
+    """For one job in four, by a draw of its own; one that begins or ends at an occurrence is the hardest."""
+    own = Random(f"blackout {job_id} {start} {length_us} {period_us}")
+    if own.random() >= 0.25:
+        return ()
+    begin = start + own.randrange(length_us)
+    begin -= begin % period_us if own.random() < 0.5 else 0
+    return (Blackout(begin, begin + own.randrange(1, 6) * period_us, "drawn"),)
+
+
 def draw_job(random: Random, job_id: str, start: Instant, length_us: int, period_us: int) -> Job:
     return Job(
         job_id,
@@ -257,6 +270,7 @@ def draw_job(random: Random, job_id: str, start: Instant, length_us: int, period
         stops=(EverySpec(period_us * 7),) if random.random() < 0.1 else (),
         restarts=(EverySpec(period_us * 5),) if random.random() < 0.1 else (),
         queue=QUEUE if is_queued(job_id) else None,
+        blackouts=draw_blackouts(job_id, start, length_us, period_us),
     )
 
 
