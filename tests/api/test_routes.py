@@ -419,6 +419,10 @@ def test_readiness_is_the_schedulers(client, control, app_state):
     assert client.get("/readyz").json()["reasons"] == ["stuck entries: 2; run evertick verify"]
     told = client.get("/metrics").text.splitlines()
     assert {"evertick_stuck_runs 2.0", "evertick_runs_repaired_total 5.0"} <= set(told)
+    control.told = {**control.told, "deadlines": {"missed": 3, "late_jobs": 1}}
+    app_state.operations.live._ask._known = None
+    told = client.get("/metrics").text.splitlines()
+    assert {"evertick_deadlines_missed_total 3.0", "evertick_jobs_past_deadline 1.0"} <= set(told)
     control.told = {**control.told, "stuck": {}, "integrity": {"state": "damaged", "finding": "row 3"}}
     app_state.operations.live._ask._known = None
     assert client.get("/readyz").json()["reasons"] == ["the ledger is damaged; run evertick db check"]

@@ -30,8 +30,8 @@ def test_list_shows_how_the_jobs_stand(folder):
     assert list(rows) == ["etl", "export"]
     assert (rows["etl"]["status"], rows["etl"]["last"]["state"]) == ("idle", "failed")
     lines = run("list", "--folder", folder).stdout.splitlines()
-    assert lines[0].split()[:3] == ["JOB", "STATUS", "NEXT"]
-    assert lines[1].split()[:3] == ["etl", "idle", "30m"]
+    assert lines[0].split()[:4] == ["JOB", "STATUS", "LIGHT", "NEXT"]
+    assert lines[1].split()[:4] == ["etl", "idle", "down", "30m"]
 
 
 def test_list_filters_by_status_and_names_those_there_are(folder):

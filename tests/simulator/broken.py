@@ -15,6 +15,7 @@ from evertick.loop import constraints, fire, reports
 from evertick.loop.decide import decide
 from evertick.loop.effects import Audit, Commit, Decision, Effect, Launch, Log, Record, TellStep
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen, TimePassed
+from evertick.loop.ring import Ring
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
@@ -292,6 +293,23 @@ def never_answers(state: State, messages: Sequence[Message], now: Instant) -> De
         for effect in decision.effects
     ]
     return Decision(effects, decision.wake_at)
+
+
+def forgets_deadlines(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    state.deadlines = Ring()
+    return decide(state, messages, now)
+
+
+def settles_deadlines_in_memory(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """The next process does not know which were reported."""
+    decision = decide(state, messages, now)
+    effects = [_without_deadlines(effect) if isinstance(effect, Commit) else effect for effect in decision.effects]
+    return Decision(effects, decision.wake_at)
+
+
+def _without_deadlines(commit: Commit) -> Commit:
+    jobs = [record._replace(deadlines_through=0) for record in commit.batch.jobs]
+    return commit._replace(batch=replace(commit.batch, jobs=jobs))
 
 
 def never_sleeps(state: State, messages: Sequence[Message], now: Instant) -> Decision:

@@ -84,6 +84,15 @@ BROKEN = [
     pytest.param(
         {"decide": broken.never_answers}, Faults(requests_per_hour=20.0), "has no answer", id="people get no answer"
     ),
+    pytest.param(
+        {"decide": broken.forgets_deadlines, "first": 24}, FAILING, "is not settled", id="a deadline is forgotten"
+    ),
+    pytest.param(
+        {"decide": broken.settles_deadlines_in_memory, "first": 16},
+        Faults(failure=0.5, crashes_per_hour=6.0),
+        "reports the missed deadline",
+        id="a deadline is reported twice",
+    ),
     pytest.param({"decide": broken.never_sleeps}, CALM, "the loop spins", id="the loop spins"),
     pytest.param(
         {"decide": broken.tries_the_lost_again}, Faults(death=0.3), "runs at most once", id="at most once becomes twice"

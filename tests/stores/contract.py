@@ -210,6 +210,7 @@ class CommitContract:
         store.commit(Batch(by="node-1", jobs=[first]))
         assert job(store) == first
         second = JobRecord("report", TEN, fingerprint="f2", retired_at=TEN, last_success_at=NINE, asked_at=NOON)
+        second = second._replace(deadlines_through=NINE, late_since=TEN)
         store.commit(Batch(by="node-1", jobs=[second]))
         assert job(store) == second
 

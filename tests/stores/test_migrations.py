@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from evertick.errors import SchemaTooNew
 from evertick.model.lifecycle import FAILED, RUNNING
 from evertick.model.run import Change
-from evertick.store import RunFilter
+from evertick.store import Batch, JobRecord, RunFilter
 from evertick.stores import open_store as open_any_store
 from evertick.stores.sql import migrations
 from evertick.stores.sql.schema import BY_END, METADATA
@@ -110,7 +110,11 @@ def test_a_step_that_was_cut_short_is_taken_up_where_it_stopped(url, store):
 
 
 def pretend_unreleased(store, version: int) -> None:
-    execute(store, f"UPDATE evertick_schema SET version = {version}, serves = 1")
+    execute(
+        store,
+        f"DELETE FROM evertick_schema WHERE version > {migrations.FIRST}",
+        f"UPDATE evertick_schema SET version = {version}, serves = 1",
+    )
 
 
 def test_a_ledger_of_a_version_before_the_first_release_is_upgraded_and_keeps_its_lines(url, store):
@@ -141,6 +145,20 @@ def test_a_ledger_of_the_last_version_before_the_first_release_needs_nothing_new
     assert store.migrate() == len(migrations.STEPS)
     assert differences(store) == []
     assert keys(store) == [occurrence()]
+
+
+def test_a_ledger_from_before_deadlines_gets_their_columns_and_serves_the_version_before(store):
+    columns = ("deadlines_through", "late_since")
+    execute(
+        store,
+        f"DELETE FROM evertick_schema WHERE version > {migrations.FIRST}",
+        *(f"ALTER TABLE evertick_jobs DROP COLUMN {name}" for name in columns),
+    )
+    assert store.migrate() == 1
+    assert differences(store) == []
+    assert store.schema().serves == migrations.FIRST
+    store.commit(Batch(by="a1/1#1", jobs=[JobRecord("report", 1, deadlines_through=5, late_since=7)]))
+    assert [(record.deadlines_through, record.late_since) for record in store.load().jobs] == [(5, 7)]
 
 
 START = """

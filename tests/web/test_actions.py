@@ -144,6 +144,8 @@ def test_a_failing_job_is_on_the_first_page_with_its_error_and_a_retry_that_mend
     try:
         wait_for(lambda: "exit 3" in str(house.get("/jobs/cache-warm")["definition"]))
         house.post("/jobs/cache-warm/trigger?wait=30")
+        page.goto(f"{house.url}/jobs/cache-warm")
+        expect(page.locator("h1").get_by_text("Down", exact=True)).to_be_visible()
         page.goto(house.url)
         expect(row).to_contain_text("error, no room left")
         expect(row).to_contain_text("Failed")
@@ -154,6 +156,8 @@ def test_a_failing_job_is_on_the_first_page_with_its_error_and_a_retry_that_mend
     expect(page.get_by_text("Started a retry of cache-warm")).to_be_visible()
     expect(row).to_have_count(0)
     expect(attention).to_be_visible()
+    page.goto(f"{house.url}/jobs?search=cache-warm")
+    expect(page.get_by_role("img", name="On time")).to_be_visible()
 
 
 def test_a_run_shows_every_attempt_and_what_its_job_was(job, house):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 from xml.sax.saxutils import escape
@@ -14,7 +15,7 @@ from evertick.api.problems import problem
 from evertick.api.route_decorators import At, JobId, Routes
 from evertick.api.sessions import is_same
 from evertick.errors import NotFound
-from evertick.model.lifecycle import JobStatus
+from evertick.model.lifecycle import JobStatus, Light
 from evertick.operations.results.base import Result
 from evertick.operations.tokens import Role
 
@@ -27,15 +28,12 @@ class Badge(Result):
 routes = Routes("badges")
 pictures = Routes("badges", prefix="")
 
-COLOURS = {
-    "succeeded": "#2e7d32",
-    "failed": "#c62828",
-    "timed_out": "#c62828",
-    "lost": "#c62828",
-    "running": "#1565c0",
-    "paused": "#6d6d6d",
-    "disabled": "#6d6d6d",
-    "error": "#c62828",
+COLOURS: Mapping[str, str] = {
+    Light.ON_TIME: "#2e7d32",
+    Light.LATE: "#b26a00",
+    Light.DOWN: "#c62828",
+    JobStatus.RUNNING: "#1565c0",
+    JobStatus.ERROR: "#c62828",
 }
 GREY = "#6d6d6d"
 CHAR_PX = 6.6
@@ -67,7 +65,7 @@ def svg(name: str, word: str) -> str:
     """The two halves of a badge; the word says what the colour does."""
     shown = name if len(name) <= NAME_MAX else f"{name[:NAME_MAX]}…"
     left, right = (round(len(text) * CHAR_PX + 14) for text in (shown, word))
-    colour, label = COLOURS.get(word.replace(" ", "_"), GREY), escape(f"{shown}: {word}", {'"': "&quot;"})
+    colour, label = COLOURS.get(word, GREY), escape(f"{shown}: {word}", {'"': "&quot;"})
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" aria-label="{label}">'
         f"<title>{label}</title>"
@@ -84,6 +82,4 @@ def _word(at: AppState, job: str) -> str:
         found = at.operations.job(job)
     except NotFound:
         return "unknown"
-    if found.status in (JobStatus.PAUSED, JobStatus.DISABLED, JobStatus.RUNNING) or found.last is None:
-        return str(found.status)
-    return str(found.last.state).replace("_", " ")
+    return str(found.status if found.light is None else found.light)

@@ -170,6 +170,13 @@ def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     stuck = status.get("stuck") or {}
     yield _gauge("evertick_stuck_runs", "Overdue entries that wait for nothing and do not move.", stuck.get("now"))
     yield _counter("evertick_runs_repaired", "Stuck entries that the scheduler has resumed.", stuck.get("repaired"))
+    deadlines = status.get("deadlines") or {}
+    yield _counter("evertick_deadlines_missed", "Deadlines that passed without success.", deadlines.get("missed"))
+    yield _gauge(
+        "evertick_jobs_past_deadline",
+        "Jobs of which a deadline has passed and that have not succeeded since.",
+        deadlines.get("late_jobs"),
+    )
     yield _gauge(
         "evertick_ledger_damaged", "Whether the last full check found the ledger damaged.", int(_is_damaged(status))
     )

@@ -42,6 +42,9 @@ STATE_STYLES = {
     "lost": "bold red",
     "error": "bold red",
     "fail": "bold red",
+    "on": "green",  # on time
+    "late": "yellow",
+    "down": "bold red",
 }
 
 

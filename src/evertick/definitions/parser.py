@@ -13,6 +13,7 @@ from evertick.definitions.catalogue.job import JOB
 from evertick.definitions.catalogue.limits import PRIORITY_MAX, QUEUE_MAX, TAG_MAX, TAGS_MAX
 from evertick.definitions.fields.calendar import apply_calendar, read_calendar
 from evertick.definitions.fields.constraints import read_after, read_constraints
+from evertick.definitions.fields.deadline import read_expectation
 from evertick.definitions.fields.environment import placed
 from evertick.definitions.fields.notify import read_notify
 from evertick.definitions.fields.policy import read_policy, report_contradictions
@@ -119,6 +120,8 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     report_contradictions(section, block, report)
     policy, policy_origins, written = read_policy(section, block, is_pipeline, report)
     policy = _settled(policy, policy_origins, settings)
+    expectation, expectation_origin = read_expectation(section, starts, zone.name, report)
+    policy = replace(policy, expectation=expectation)
     constrained = read_constraints(section, job_id, report)
     unlimited = policy
     policy = constrained.limited(policy, policy_origins, section, report)
@@ -174,6 +177,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
                 **after_origin,
                 **timetable.origins,
                 **policy_origins,
+                **expectation_origin,
                 **routing_origins,
                 **({"queue": report.origin(section.key("queue"))} if "queue" in section else {}),
             }

@@ -122,6 +122,7 @@ class Status:
                 "changes": state.changes_in_flight,
             },
             "refused_reports": numbers.refused_reports,
+            "deadlines": {"missed": numbers.deadlines_missed, "late_jobs": len(state.late_jobs)},
             "stuck": {"now": state.audit.stuck, "repaired": numbers.repaired},
             "executors": self._members(),
             "notifications": dict(self._notifications()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, time
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
@@ -57,6 +57,8 @@ class JobDecorator:
         max_delay: Duration | int | None = None,
         grace: Duration | None = None,
         skip_if_successful: bool | None = None,
+        expect_by: str | time | None = None,
+        expect_within: Duration | None = None,
         on_executor_lost: str | None = None,
         after: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
         executor: str | None = None,

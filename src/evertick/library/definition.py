@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -156,6 +156,8 @@ def plain_value(value: Any) -> Any:
         return _duration(value)
     if isinstance(value, datetime):
         return _moment(value)
+    if isinstance(value, time):
+        return value.isoformat("minutes")
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):

@@ -12,6 +12,7 @@ from evertick.model.bucket import bucket_of
 from evertick.model.ledger import Batch, DefinitionLine, JobRecord, Request, ScheduleLine
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import ScheduleSpec
+from evertick.planning.deadlines import Deadline
 
 
 class BatchBuilder:
@@ -25,6 +26,7 @@ class BatchBuilder:
         "entries",
         "jobs",
         "launches",
+        "misses",
         "request_jobs",
         "requests",
         "rests_on",
@@ -53,6 +55,8 @@ class BatchBuilder:
         """The job of each answered request."""
         self.launches: list[OpenRun] = []
         """Runs to launch when this batch is written."""
+        self.misses: dict[str, Deadline] = {}
+        """By job: the newest deadline that passed without a success."""
         self.wants_floor = False
         """Whether to write how far planning has come, even if there is nothing else to write."""
 
@@ -82,6 +86,7 @@ class BatchBuilder:
         self.schedules = [line for line in self.schedules if _is_kept(line.job_id, buckets)]
         self.definitions = [line for line in self.definitions if _is_kept(line.job_id, buckets)]
         self.launches = [run for run in self.launches if _is_kept(run.key.job_id, buckets)]
+        self.misses = {job_id: one for job_id, one in self.misses.items() if _is_kept(job_id, buckets)}
         for request_id, job_id in list(self.request_jobs.items()):
             if not _is_kept(job_id, buckets):
                 del self.request_jobs[request_id]
@@ -111,7 +116,7 @@ class BatchBuilder:
         schedules = _schedules_of_gaps(state, batch)
         launches = tuple(self.launches)
         state.batches[number] = PendingBatch(
-            batch, self.entered, self.request_jobs, launches, dict(state.epochs), schedules
+            batch, self.entered, self.request_jobs, launches, dict(state.epochs), schedules, self.misses
         )
         return Commit(number, batch, schedules)
 
@@ -144,7 +149,8 @@ def commit_again(state: State, pending: PendingBatch, lost: Collection[int]) -> 
         },
         claims=claims_without(old.claims, lost),
     )
-    state.batches[number] = PendingBatch(batch, runs, pending.request_jobs, launches, epochs, pending.schedules)
+    misses = {job_id: one for job_id, one in pending.misses.items() if _is_kept(job_id, lost)}
+    state.batches[number] = PendingBatch(batch, runs, pending.request_jobs, launches, epochs, pending.schedules, misses)
     return Commit(number, batch, pending.schedules)
 
 
@@ -212,6 +218,8 @@ def _record_of(state: State, job: JobState) -> JobRecord:
         skip_next=job.skip_next,
         definition=job.told,
         asked_at=job.last_asked_at,
+        deadlines_through=job.deadlines.through if job.deadlines is not None else 0,
+        late_since=job.deadlines.late_since if job.deadlines is not None else None,
     )
 
 

@@ -9,7 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, peers, placement, reports, requests, subruns
+from evertick.loop import (
+    audit,
+    chain,
+    clocks,
+    deadlines,
+    jobs,
+    orphans,
+    ownership,
+    peers,
+    placement,
+    reports,
+    requests,
+    subruns,
+)
 from evertick.loop.batch_builder import changes_to_tell
 from evertick.loop.constraints import outcomes_seen
 from evertick.loop.delivery import note_answered
@@ -83,6 +96,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
             reports.lose(state, turn, state.jobs[run.key.job_id], run, LossReason.NO_HEARTBEAT, detail)
     drain_queues(state, turn)
     report_missed(turn)
+    deadlines.judge(state, turn)
     _fire_stops(state, turn)
     orphans.give_up_silent(state, turn)
     orphans.look_for_stops(state, turn)
@@ -185,6 +199,8 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
         return
     for request_id in pending.batch.answers:
         note_answered(state, request_id)
+    for job_id, deadline in pending.misses.items():
+        deadlines.tell_missed(state, turn, job_id, deadline)
     for run in pending.launches:
         job = state.jobs.get(run.key.job_id)
         run.awaits_ledger = run.is_inherited = False
@@ -351,7 +367,7 @@ def _wake_at(state: State, now: Instant) -> Instant:
     if not (state.is_stopping or is_ledger_behind(state)):
         wake_at = min(max(state.next_plan_at, now), wake_at)
     if not (state.is_stopping or state.is_lease_over(now)):
-        for at in (state.ring.next_at(), state.stops.next_at()):
+        for at in (state.ring.next_at(), state.stops.next_at(), state.deadlines.next_at()):
             if at is not None and at < wake_at:
                 wake_at = at
     if state.blackout_bounds:

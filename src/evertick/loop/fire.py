@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evertick.loop import deadlines
 from evertick.loop.chain import is_held_back, missing, parents_of, use
 from evertick.loop.claims import needs_claim
 from evertick.loop.constraints import check_behind, missing_success, must_ask, too_many
@@ -30,6 +31,7 @@ from evertick.model.routing import Strategy
 from evertick.model.schedule import has_calendar
 from evertick.planning.calendar import excluded_text
 from evertick.planning.catchup import is_missed, is_too_late
+from evertick.planning.deadlines import EXCUSED
 from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
 from evertick.planning.schedules import compile_all, exclusion_of, previous_of
 from evertick.planning.success import already_succeeded
@@ -321,6 +323,8 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
 def skip(state: State, turn: Turn, job: JobState, run: OpenRun, reason: SkipReason, detail: str) -> None:
     drop(job, run)
     turn.move(run, SKIPPED, reason=reason, detail=detail)
+    if job.deadlines is not None and reason in EXCUSED and not run.key.origin:
+        deadlines.excuse(state, turn, job, run.key.scheduled_for)
     turn.log("run.skipped", job=job.job.id, scheduled_for=to_text(run.key.scheduled_for), reason=reason)
     settle_catchup(state, turn, run, is_dispatched=False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
 
+from evertick.loop import deadlines
 from evertick.loop.chain import link, start_chained
 from evertick.loop.fire import cancel, drain, is_of_schedule
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
@@ -79,6 +80,7 @@ def meet(state: State, turn: Turn, definition: Job) -> None:
     if known_until < since:
         turn.begin_schedule(job, known_until, "[]")  # nothing was due while it was away
     turn.begin_schedule(job, since, specs_to_text(definition.schedules))
+    deadlines.begin(state, job, since)
     turn.keep_job(job)
     turn.define(job)
     turn.log("job.added", job=definition.id)
@@ -131,15 +133,20 @@ def activate(state: State, turn: Turn, job: JobState) -> None:
         if job.hold is not Hold.DISABLED:
             job.watermark = _withdraw(state, turn, job)
         job.hold, job.idle_reason = Hold.DISABLED, SkipReason.DISABLED
+        deadlines.suspend(job)
         turn.keep_job(job, may_rewind=True)
         return
     job.error = ""
     if blackout_at(job.job.blackouts, state.furthest_now) is not None:
         job.watermark = _withdraw(state, turn, job)
         job.hold = Hold.BLACKOUT
+        deadlines.suspend(job)
         turn.keep_job(job, may_rewind=True)
         return
+    if job.hold not in (None, Hold.RETIRED):
+        deadlines.resume(job, turn.now)
     job.hold = None
+    deadlines.watch(state, job, turn.now)
     state.to_plan[job.job.id] = None
     turn.keep_job(job, may_rewind=True)
     drain_all(state, turn, job)
@@ -216,6 +223,7 @@ def _black_out(state: State, turn: Turn, job: JobState, blackout: Blackout) -> N
     if job.hold is not None:
         return  # it cannot be planned, and is held in error
     job.watermark, job.hold, job.idle_reason = min(watermark, before), Hold.BLACKOUT, SkipReason.MISSED
+    deadlines.suspend(job)
     turn.keep_job(job, may_rewind=True)
     turn.log("job.held", job=job.job.id, why=str(blackout))
 
@@ -226,6 +234,11 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
     if known.hold is Hold.BLACKOUT and old.blackouts != job.blackouts:
         known.idle_reason = SkipReason.PAUSED  # the definition may no longer say why nothing was planned
     was_disabled = known.hold is Hold.DISABLED
+    if old.policy.expectation != job.policy.expectation:
+        deadlines.begin(state, known, turn.now)
+        if known.hold is None:
+            deadlines.watch(state, known, turn.now)
+        turn.keep_job(known)
     if (
         old.schedules != job.schedules
         or known.hold is Hold.ERROR
@@ -257,6 +270,7 @@ def replan(
     """
     job.watermark = _withdraw(state, turn, job)
     job.is_edited = True
+    deadlines.begin(state, job, turn.now)
     turn.begin_schedule(job, job.watermark, specs_to_text(job.job.schedules))
     if former is None:
         # An older one may have run long ago. The ledger refuses a second entry for a recent one.
@@ -285,6 +299,7 @@ def hold(state: State, turn: Turn, job: JobState, why: Hold) -> None:
     if job.hold is None:
         job.watermark = _withdraw(state, turn, job)
     job.hold = why
+    deadlines.suspend(job)
     job.idle_reason = {Hold.PAUSED: SkipReason.PAUSED, Hold.DISABLED: SkipReason.DISABLED}.get(why, SkipReason.MISSED)
     turn.keep_job(job, may_rewind=True)
     turn.log("job.held", job=job.job.id, why=why)
@@ -359,6 +374,7 @@ def end_retired(state: State, turn: Turn) -> None:
                 cancel(state, turn, job, run, "its job was deleted")
         if not job.is_gone:
             job.is_gone = True
+            state.late_jobs.discard(job_id)
             turn.begin_schedule(job, job.watermark, "[]")
             state.removed[job_id] = max(job.watermark, job.since)
             turn.keep_job(job, may_rewind=True)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from evertick.loop import deadlines
 from evertick.loop.constraints import BEHIND, expect_end
 from evertick.loop.effects import ReadReports, Reconcile, Release
 from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
@@ -144,6 +145,7 @@ def _take_up(
     job.paused_at, job.pause_note = record.paused_at, record.pause_note
     job.last_asked_at = min(record.asked_at, turn.now)  # the clock may have been set back since
     state.jobs[record.job_id] = job
+    deadlines.take_up(state, job, record, turn.now)
     turn.define(job)
     for row in rows:
         restore(state, turn, job, row, to_ask)
@@ -312,6 +314,7 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
             state.cancelling.pop(request_id, None)
     for job_id in [job_id for job_id, job in state.jobs.items() if job.bucket in gone]:
         job = state.jobs.pop(job_id)
+        state.late_jobs.discard(job_id)
         state.outcomes_asked = {key for key in state.outcomes_asked if key.job_id != job_id}
         state.index.remove(job_id)
         state.to_plan.pop(job_id, None)

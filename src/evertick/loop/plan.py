@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evertick.loop.deadlines import suspend
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.state import Catchup, Hold, JobState, State
 from evertick.loop.turn import Missing, Turn
@@ -176,6 +177,7 @@ def report_missed(turn: Turn) -> None:
 
 def hold_in_error(state: State, turn: Turn, job: JobState, watermark: Instant, error: str) -> None:
     job.hold, job.error, job.watermark = Hold.ERROR, error, watermark
+    suspend(job)
     state.index.remove(job.job.id)
     turn.keep_job(job, may_rewind=True)
     turn.log("job.error", is_alarming=True, job=job.job.id, error=error)

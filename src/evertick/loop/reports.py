@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evertick.loop import deadlines
 from evertick.loop.chain import announce, jobs_after
 from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
 from evertick.loop.effects import Reconcile, Stop
@@ -203,6 +204,8 @@ def finished(state: State, turn: Turn, message: RunFinished, node: str | None = 
         drop(job, run)
         leave_queue(state, run)
         turn.move(run, SKIPPED, reason=SkipReason.CONDITION, detail=message.detail)
+        if job.deadlines is not None and not run.key.origin:
+            deadlines.excuse(state, turn, job, run.key.scheduled_for)
         if message.broken:
             broken(turn, job, run, message.broken, message.detail)
         note_cancelled(state, turn, run)
@@ -454,6 +457,9 @@ def _end(
         job.last_success_at = run.key.scheduled_for
         if job.job.policy.skip_if_successful:
             turn.keep_job(job)
+    if outcome is SUCCEEDED and job.deadlines is not None:
+        finished_at = turn.now if message is None else message.at
+        deadlines.succeeded(state, turn, job, run.key.scheduled_for, finished_at)
     # Runs of a backfill may have waited for the member that this one used.
     for other in [one for one in (job.lanes or {}).values() if one.waiting]:
         drain(state, turn, job, other)

@@ -22,6 +22,7 @@ from evertick.model.policy import Missed, Overlap
 from evertick.model.report import AttemptQuestion
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import ScheduleSpec
+from evertick.planning.deadlines import Deadline
 from evertick.planning.occurrences import OccurrenceIndex
 from evertick.routing.selection import Nowhere
 from evertick.settings.parts import LoopSettings
@@ -46,6 +47,23 @@ class Hold(StrEnum):
     BLACKOUT = "blackout"
 
 
+class DeadlineWatch:
+    """How far the deadlines of a job are settled."""
+
+    __slots__ = ("excused", "late_since", "next", "placed_at", "through")
+
+    def __init__(self, through: Instant, late_since: Instant | None = None) -> None:
+        self.through = through
+        """Those of occurrences up to this one are: met, excused, or reported."""
+        self.late_since = late_since
+        self.next: Deadline | None = None
+        """The first that is not; None: the job is held, or is never due again."""
+        self.placed_at: Instant | None = None
+        """When the loop looks at it next."""
+        self.excused: set[Instant] = set()
+        """Occurrences after `through` that need not succeed."""
+
+
 class JobState:
     """A job this node owns."""
 
@@ -53,6 +71,7 @@ class JobState:
         "arrivals",
         "asked",
         "bucket",
+        "deadlines",
         "error",
         "hold",
         "idle_reason",
@@ -111,6 +130,8 @@ class JobState:
         self.told = ""
         """The digest of the definition that the ledger has."""
         # Created on first use: a million idle jobs have none.
+        self.deadlines: DeadlineWatch | None = None
+        """Of a job whose occurrences must succeed by a time."""
         self.placements: tuple[str, ...] | None = None
         """The members it ran on last, newest last; None: the ledger has not answered yet."""
         self.arrivals: dict[str, Arrival] | None = None
@@ -178,6 +199,8 @@ class PendingBatch(NamedTuple):
     """Epochs of the buckets owned when it was decided; it may rest on others that were lost before."""
     schedules: Mapping[str, tuple[ScheduleSpec, ...]] = MappingProxyType({})
     """Schedules of the jobs for which it enters gaps."""
+    misses: Mapping[str, Deadline] = MappingProxyType({})
+    """By job: the deadline that it settles as missed; the loop reports it once, when this is written."""
 
 
 class Handled(NamedTuple):
@@ -263,6 +286,10 @@ class State:
         """A heap: when blackouts of which job begin and end."""
         """Occurrences of stop and restart schedules, under `stop:<job>` and `restart:<job>`."""
         self.ring: Ring[OpenRun] = Ring()
+        self.deadlines: Ring[str] = Ring()
+        """Jobs, by when their next deadline is judged."""
+        self.late_jobs: set[str] = set()
+        """Jobs of which a deadline passed without a success since."""
         self.queues: dict[str, Queue] = {name: Queue(limit) for name, limit in settings.queues}
         self.freed_queues: set[str] = set()
         self.queue_jobs: dict[str, tuple[str, ...]] = {}

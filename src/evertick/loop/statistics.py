@@ -93,6 +93,8 @@ class Statistics:
     """Iterations without planning, because the ledger was behind."""
     fenced: int = 0
     """Batches refused because this node had lost the buckets."""
+    deadlines_missed: int = 0
+    """Deadlines that passed without a success; those of a downtime count once for each job."""
     repaired: int = 0
     """Entries that were stuck and were resumed."""
     lateness: Lateness = field(default_factory=Lateness)

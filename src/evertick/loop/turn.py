@@ -30,6 +30,7 @@ from evertick.model.lifecycle import (
 from evertick.model.policy import Missed
 from evertick.model.report import RunFinished
 from evertick.model.run import Change, Entry, RunKey
+from evertick.planning.deadlines import Deadline
 from evertick.planning.planner import Plan
 
 
@@ -112,6 +113,11 @@ class Turn:
         self._draft.jobs[job.job.id] = job
         if may_rewind:
             self._draft.rewound.add(job.job.id)
+
+    def miss_deadline(self, job: JobState, deadline: Deadline) -> None:
+        """A deadline has passed without a success: that is settled in the transaction, and told when it is written."""
+        self._draft.misses[job.job.id] = deadline
+        self.keep_job(job)
 
     def request(self, request: Request, rests_on: RunKey | None = None) -> None:
         """Request something of another job, in the same transaction as its cause.

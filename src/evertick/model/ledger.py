@@ -41,6 +41,10 @@ class JobRecord(NamedTuple):
     """The digest of the definition that the ledger has."""
     asked_at: Instant = 0
     """When the newest answered pause or resume was submitted: earlier ones are out of date."""
+    deadlines_through: Instant = 0
+    """The deadlines of its occurrences up to this one are settled: met, excused, or reported as missed."""
+    late_since: Instant | None = None
+    """The first deadline that passed without a success since the last one; None: none did."""
 
 
 class ScheduleLine(NamedTuple):

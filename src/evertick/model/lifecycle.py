@@ -65,6 +65,16 @@ class JobStatus(StrEnum):
     FINISHED = "finished"
 
 
+class Light(StrEnum):
+    """Whether a job can be relied on now."""
+
+    ON_TIME = "on time"
+    LATE = "late"
+    """A deadline has passed or a run has failed, and a run is under way or waits."""
+    DOWN = "down"
+    """A deadline has passed or a run has failed, and nothing is under way."""
+
+
 PLANNED, WAITING, LAUNCHING, RUNNING, RETRYING = (
     RunState.PLANNED,
     RunState.WAITING,

@@ -17,6 +17,8 @@ class NotifyEvent(StrEnum):
     """Occurrences were due while no scheduler was running, and were not caught up."""
     LATE = "on_late"
     """A run started later than its grace, or takes longer than expected."""
+    DEADLINE_MISSED = "on_deadline_missed"
+    """A deadline of an occurrence passed without a success."""
     RECOVERED = "on_recovered"
     """The first success after a failure."""
     SKIPPED_STREAK = "on_skipped_streak"

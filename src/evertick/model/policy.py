@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from evertick.model.duration import format_duration
 from evertick.model.instant import DAY, MINUTE, SECOND
 
 GRACE_US = 30 * SECOND
@@ -78,6 +79,20 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Expectation:
+    """By when an occurrence must have succeeded: a time of day, or a duration after it."""
+
+    by: str = ""
+    """`07:30`: the first such time after the occurrence; empty: `within_us` counts."""
+    timezone: str = ""
+    """The zone of that time."""
+    within_us: int = 0
+
+    def __str__(self) -> str:
+        return f"by {self.by} ({self.timezone})" if self.by else f"within {format_duration(self.within_us)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     missed: Missed = Missed.NONE
     catchup_window_us: int | None = None
@@ -92,3 +107,5 @@ class Policy:
     retry: Retry = field(default_factory=Retry)
     on_executor_lost: OnExecutorLost = OnExecutorLost.RETRY
     backlog_max: int = BACKLOG_MAX
+    expectation: Expectation | None = None
+    """The deadline of its occurrences."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -63,6 +64,12 @@ ScheduleSpec: TypeAlias = CronSpec | EverySpec | AtSpec | CalendarSpec
 def written_spec(spec: ScheduleSpec) -> CronSpec | EverySpec | AtSpec:
     """The schedule as it is written, without its calendar."""
     return spec.schedule if isinstance(spec, CalendarSpec) else spec
+
+
+def shared_zone(specs: Iterable[ScheduleSpec]) -> str:
+    """The zone in which all cron expressions of a job are read; empty: there are none, or several."""
+    zones = {spec.timezone for spec in map(written_spec, specs) if isinstance(spec, CronSpec)}
+    return zones.pop() if len(zones) == 1 else ""
 
 
 def has_calendar(specs: tuple[ScheduleSpec, ...]) -> bool:

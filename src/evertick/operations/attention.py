@@ -12,7 +12,7 @@ from evertick.model.instant import DAY, HOUR, MINUTE, Instant, from_text, to_dat
 from evertick.model.job import Job
 from evertick.model.lifecycle import ACTIVE, LAUNCHING, PLANNED, SKIPPED, WAITING, SkipReason
 from evertick.model.member import Closed
-from evertick.model.run import LedgerRow
+from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.codec import refreshed
 from evertick.operations.context import Context, View
 from evertick.operations.error_line import error_line
@@ -49,6 +49,7 @@ def _look(context: Context, view: View) -> Attention:
     kinds = (
         *_scheduler(context, now),
         *_failing(context, view),
+        *_past_deadline(context, view),
         *_stuck(view, now),
         *_skipping(context, view, now),
         *_nodes(context),
@@ -110,6 +111,30 @@ def _failing(context: Context, view: View) -> Iterator[AttentionItem]:
             run=last.key.run_id,
             state=last.state,
             active=len(view.of(last.key.job_id, *ACTIVE)),
+        )
+
+
+def _past_deadline(context: Context, view: View) -> Iterator[AttentionItem]:
+    """Jobs that have not succeeded since a deadline; one whose last run failed is shown for that."""
+    late = [
+        (record.late_since, job_id)
+        for job_id, record in view.records.items()
+        if record.late_since is not None and not record.has_failed and not is_held(view.jobs.get(job_id), record)
+    ]
+    for since, job_id in sorted(late):
+        context.breathe()
+        job, record = view.jobs.get(job_id), view.records[job_id]
+        active = view.of(job_id, *ACTIVE)
+        expected = job.policy.expectation if job is not None else None
+        yield AttentionItem(
+            AttentionKind.PAST_DEADLINE,
+            AttentionAction.SHOW_RUN if active else AttentionAction.RUN,
+            moment(since),
+            1,
+            f"expected {expected}" if expected is not None else "",
+            **_of_job(job_id, job),
+            run=active[0].key.run_id if active else RunKey(job_id, record.deadlines_through).run_id,
+            active=len(active),
         )
 
 

@@ -17,6 +17,7 @@ from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations import rules
 from evertick.operations.context import Context, View, bounded
+from evertick.operations.deadlines import light
 from evertick.operations.definition_results import definition_of, graph_of, problem_of, problems_of
 from evertick.operations.figures import on_time_lateness, percentiles, skip_counts, success_rate
 from evertick.operations.jobs import (
@@ -245,6 +246,8 @@ def _job_fields(
         "queue": job.queue if job else None,
         "priority": job.priority if job else 0,
         "status": status,
+        "light": light(job, record, last, is_under_way=bool(active or waiting)),
+        "late_since": moment(known.late_since),
         "next_at": None if is_held(job, record) else moment(context.next_due.next_of(job_id, specs, now)),
         "timezone": zone_of(job, specs),
         "schedules": tuple(map(str, specs)),

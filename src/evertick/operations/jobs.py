@@ -10,7 +10,7 @@ from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, ScheduleLine
 from evertick.model.lifecycle import ACTIVE, SUCCEEDED, JobStatus
 from evertick.model.run import LedgerRow
-from evertick.model.schedule import AtSpec, CronSpec, ScheduleSpec, specs_from_text, written_spec
+from evertick.model.schedule import AtSpec, ScheduleSpec, shared_zone, specs_from_text
 from evertick.store import Store
 
 
@@ -23,10 +23,7 @@ def specs_of(store: Store, job_id: str, jobs: Mapping[str, Job]) -> tuple[Schedu
 
 def zone_of(job: Job | None, specs: Sequence[ScheduleSpec]) -> str:
     """The zone in which a job's times are shown: the one that its schedules share."""
-    zones = {spec.timezone for spec in map(written_spec, specs) if isinstance(spec, CronSpec)}
-    if len(zones) == 1:
-        return zones.pop()
-    return job.timezone if job is not None else "UTC"
+    return shared_zone(specs) or (job.timezone if job is not None else "UTC")
 
 
 def name_of(job_id: str, job: Job | None) -> str:

@@ -19,6 +19,8 @@ FIELDS: Final = {
     "catchup_window": "catchupWindow",
     "max_delay": "window",
     "skip_if_successful": "skipIfSuccessful",
+    "expect_by": "expectBy",
+    "expect_within": "expectWithin",
     "retry.max_retries": "retryPolicy.maxRetries",
     "retry.delay": "retryPolicy.retryDelay",
     "retry.backoff": "retryPolicy.backoff",
@@ -36,7 +38,7 @@ _RUN_ALL = (OverlapKind.WAIT, OverlapKind.PARALLEL)
 
 def explain(job: Job) -> list[Rule]:
     """Every value that decides when and how the job runs."""
-    policy, retry = job.policy, job.policy.retry
+    policy, retry, expected = job.policy, job.policy.retry, job.policy.expectation
     values = {
         "enabled": _yes(job.enabled),
         "timezone": job.timezone,
@@ -53,6 +55,8 @@ def explain(job: Job) -> list[Rule]:
         "grace": format_duration(policy.grace_us),
         "max_delay": _span(policy.max_delay_us, "no limit"),
         "skip_if_successful": _yes(policy.skip_if_successful),
+        "expect_by": f"{expected.by} ({expected.timezone})" if expected and expected.by else "",
+        "expect_within": format_duration(expected.within_us) if expected and expected.within_us else "",
         "retry.max_retries": str(retry.max_retries),
         "retry.delay": format_duration(retry.delay_us),
         "retry.backoff": str(retry.backoff),

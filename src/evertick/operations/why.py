@@ -32,6 +32,7 @@ from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import ScheduleSpec, specs_from_text
 from evertick.operations import next_steps
 from evertick.operations.context import Context
+from evertick.operations.deadlines import deadline_sentences
 from evertick.operations.jobs import specs_of, watermark_of, zone_of
 from evertick.operations.ledger_rows import loss_of, moment, node_of, run_summary
 from evertick.operations.preview import in_blackout
@@ -157,11 +158,16 @@ def explain_occurrence(
     if row is not None:
         if row.through is not None and not _is_inside(store, row, at, schedules):
             return _no_occurrence(replace(answer, row=None), schedules)
-        return _decided(store, answer, row, jobs, now)
+        return _with_deadline(store, _decided(store, answer, row, jobs, now), job, now)
     if at > now:
-        return _future(answer, specs, job, record, now)
+        return _with_deadline(store, _future(answer, specs, job, record, now), job, now)
     watermark = watermark_of(record, store.load([bucket_of(job_id)]).floors)
     return _past(answer, store.schedules([job_id]), schedules, record, watermark, job)
+
+
+def _with_deadline(store: Store, answer: Explanation, job: Job | None, now: Instant) -> Explanation:
+    told = deadline_sentences(store, job, answer.at, answer.row, answer.zone, now)
+    return replace(answer, sentences=(*answer.sentences, *told)) if told else answer
 
 
 def _newest(store: Store, job_id: str, now: Instant) -> Instant | None:

@@ -236,6 +236,7 @@ class NotificationsPart:
     on_recovered: tuple[str, ...] = _a(LINES, (), "Channels to notify of the first success after a failure.")
     on_missed: tuple[str, ...] = _a(LINES, (), "Channels to notify of missed occurrences that will not run.")
     on_late: tuple[str, ...] = _a(LINES, (), "Channels to notify of runs that start late or take too long.")
+    on_deadline_missed: tuple[str, ...] = _a(LINES, (), "Channels to notify of deadlines that passed without success.")
     on_skipped_streak: tuple[str, ...] = _a(LINES, (), "Channels to notify of several skips in a row.")
     on_success: tuple[str, ...] = _a(LINES, (), "Channels to notify of every success.")
     on_member_missing: tuple[str, ...] = _a(

@@ -257,6 +257,9 @@ class LedgerWatch:
     def open_rows(self) -> Iterable[LedgerRow]:
         return (row for row in self.rows.values() if row.state not in TERMINAL)
 
+    def record(self, job_id: str) -> JobRecord | None:
+        return self._records.get(job_id)
+
     def watermark(self, job_id: str) -> Instant | None:
         record = self._records.get(job_id)
         return None if record is None else watermark_of(record, self._floors)

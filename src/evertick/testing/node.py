@@ -48,6 +48,7 @@ from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from evertick.model.run import RunKey
 from evertick.operations.requests import message_of
 from evertick.operations.submission import forwarded_reports
+from evertick.testing.deadlines import DeadlineReports
 from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation
@@ -105,6 +106,7 @@ class Node:
         faults: Callable[[], Faults],
         trace: Trace,
         previous: PreviousSuccessWatch,
+        deadlines: DeadlineReports,
         decide: Decide,
     ) -> None:
         self.name = name
@@ -124,6 +126,7 @@ class Node:
         self._faults = faults
         self._trace = trace
         self._previous = previous
+        self._deadlines = deadlines
         self._decide = decide
         self._store = StoreHandle(backend, random, faults)
         self._stalled_until: Instant = 0
@@ -367,6 +370,8 @@ class Node:
                 self._later(self._random.randrange(SECOND), self._resync)
             case Log("run.stuck", fields):
                 raise Violation(f"{fields['run']} is {fields['state']} and waits for nothing: the loop has lost it")
+            case Log("job.deadline_missed", fields):
+                self._deadlines.reported(self.name, str(fields["job"]), str(fields["scheduled_for"]))
             case Log(event, fields):
                 self._trace.add(self.name, "%s %s", event, fields)
 

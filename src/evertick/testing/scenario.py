@@ -12,7 +12,7 @@ from evertick.model.calendar import Calendar, CalendarRule, Shift
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_text, to_text
 from evertick.model.job import After, AfterEnd, AfterMode, Job
-from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
+from evertick.model.policy import Backoff, Expectation, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.model.work import Step, SubJob, Work
@@ -64,6 +64,8 @@ class Scenario:
     """Jobs that only run as steps of others; nobody edits them."""
     required: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By job: whose last run must have succeeded; empty: its own."""
+    deadlines: Mapping[str, Expectation] = field(default_factory=dict)
+    """By job: by when its occurrences must have succeeded."""
     chains: tuple[Job, ...] = ()
     """Jobs that run after others, and have no schedule of their own; nobody edits them."""
     is_told_of_requests: bool = False
@@ -92,6 +94,8 @@ class Scenario:
             job = replace(job, work=self.calls[job.id])
         if job.id in self.required:
             job = replace(job, constraints=(RequirePreviousSuccess(self.required[job.id]),))
+        if job.id in self.deadlines:
+            job = replace(job, policy=replace(job.policy, expectation=self.deadlines[job.id]))
         return job
 
     def __str__(self) -> str:
@@ -100,6 +104,7 @@ class Scenario:
         fleet += f", {len(self.chains)} chained" if self.chains else ""
         fleet += f", {len(self.calls)} calling" if self.calls else ""
         fleet += f", {len(self.required)} requiring" if self.required else ""
+        fleet += f", {len(self.deadlines)} with deadlines" if self.deadlines else ""
         return (
             f"{self.nodes} nodes ({self.ownership}{fleet}), {len(self.jobs)} jobs, {self.length_us / HOUR:g} h from "
             f"{to_text(self.start)}, planning {self.settings.preread_us // SECOND} s ahead; {self.faults}"
@@ -189,6 +194,9 @@ def draw_scenario(
     )
     if ownership is Ownership.NONE:  # each node would take back what another has entered, as with an edit
         scenario = replace(scenario, jobs=tuple(replace(job, blackouts=()) for job in scenario.jobs))
+    if ownership is not Ownership.NONE:  # the owner of a job settles its deadlines
+        deadlines = draw_deadlines(Random(f"deadlines {seed}"), names, start, length_us, period_us)
+        scenario = replace(scenario, deadlines=deadlines)
     called = draw_called(Random(f"called {seed}"), ownership, start, length_us, period_us)
     if called:
         calls = draw_calls(Random(f"calls {seed}"), names, [job.id for job in called])
@@ -259,6 +267,22 @@ def draw_blackouts(job_id: str, start: Instant, length_us: int, period_us: int) 
     begin = start + own.randrange(length_us)
     begin -= begin % period_us if own.random() < 0.5 else 0
     return (Blackout(begin, begin + own.randrange(1, 6) * period_us, "drawn"),)
+
+
+def draw_deadlines(
+    random: Random, names: Sequence[str], start: Instant, length_us: int, period_us: int
+) -> Mapping[str, Expectation]:
+    """In one world of three, for half of its jobs."""
+    if random.random() > 0.33:
+        return {}
+    found = {}
+    for name in names:
+        minute = (start + random.randrange(length_us)) // MINUTE % (24 * 60)
+        by = Expectation(by=f"{minute // 60:02}:{minute % 60:02}", timezone="UTC")
+        within = Expectation(within_us=period_us * random.choice((1, 2, 4)))
+        if random.random() < 0.5:
+            found[name] = by if random.random() < 0.3 else within
+    return found
 
 
 def draw_job(random: Random, job_id: str, start: Instant, length_us: int, period_us: int) -> Job:

@@ -14,6 +14,7 @@ from evertick.model.job import Job
 from evertick.model.report import Report as RunReport
 from evertick.planning.verify import Report, verify_ledger
 from evertick.stores.memory import MemoryStore
+from evertick.testing.deadlines import DeadlineReports
 from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
 from evertick.testing.fleet import SimulatedFleet
@@ -129,6 +130,7 @@ class World:
         margin_us = 0 if scenario.ownership is Ownership.ALONE else 3 * scenario.lease_us
         previous = PreviousSuccessWatch(timeline, scenario.required, margin_us, self._there_since, watch.has_active)
         watch.tell_of_end = previous.ended
+        self.deadlines = DeadlineReports(watch.rows)
         self.nodes = [
             Node(
                 f"node-{number}",
@@ -141,6 +143,7 @@ class World:
                 self._faults,
                 self.trace,
                 previous,
+                self.deadlines,
                 decide,
             )
             for number in range(scenario.nodes)
@@ -271,6 +274,8 @@ class World:
             watermark = self.backend.watch.watermark(job.id)
             if watermark is None or watermark < expected:
                 return f"the watermark of {job.id} is at {'nothing' if watermark is None else to_text(watermark)}"
+            if has_owners and (late := self.deadlines.unsettled(job, self.backend.watch.record(job.id), expected)):
+                return late
         return None
 
     def _check_ledger(self) -> None:

@@ -17,7 +17,7 @@ from evertick.dispatch.notify.rules import Message
 from evertick.dispatch.notify.sender import Sender
 from evertick.loop.effects import Log, Notify
 from evertick.loop.messages import BucketsGained
-from evertick.model.instant import SECOND
+from evertick.model.instant import SECOND, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, Snapshot
 from evertick.model.lifecycle import FAILED, PLANNED, RUNNING, SKIPPED, SUCCEEDED, SkipReason, Trigger
@@ -83,6 +83,13 @@ def test_a_run_that_started_late_and_an_occurrence_that_was_missed_are_told():
         announcer([change("a", RUNNING, started_at=NOON + 60 * SECOND, attempt=1)])
         announcer([Entry(RunKey("a", NOON + SECOND), SKIPPED, Trigger.SCHEDULER, NOON, SkipReason.MISSED)])
     assert kept.told == [("on_late", "a"), ("on_missed", "a")]
+
+
+def test_a_deadline_that_passed_is_told_with_its_occurrence():
+    with announcer_of(Job("a", notify=ALL)) as (announcer, kept):
+        times = {"scheduled_for": to_text(NOON), "deadline": to_text(NOON + 1200 * SECOND)}
+        announcer([Log("job.deadline_missed", {"job": "a", **times}, True)])
+    assert kept.told == [("on_deadline_missed", "a")]
 
 
 def test_a_failure_before_this_process_is_remembered_so_that_a_recovery_is_one():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evertick.dispatch.notify.announcer import Notifier, subject_of
 from evertick.dispatch.notify.rules import Book, Happening, Manners, Subject, flush, judge
 from evertick.model.constraint import MaxExpectedRunTime
-from evertick.model.instant import HOUR, MINUTE, SECOND
+from evertick.model.instant import HOUR, MINUTE, SECOND, to_text
 from evertick.model.job import Job
 from evertick.model.lifecycle import (
     CANCELLED,
@@ -327,4 +327,13 @@ def test_an_entry_that_was_stuck_is_told_to_those_who_hear_of_lateness():
     (message,) = judge(Book(), subject(LATE), one, NEVER_QUIET)
     assert message.event == LATE
     assert "was stuck in state planned. The scheduler has resumed it." in message.text
+    assert events([one], FAILURE) == []
+
+
+def test_a_deadline_that_passed_is_told_to_those_who_hear_of_deadlines():
+    one = Happening(RunKey("etl", NOON), PLANNED, NOON + HOUR, missed_deadline=NOON + MINUTE)
+    (message,) = judge(Book(), subject(NotifyEvent.DEADLINE_MISSED), one, NEVER_QUIET)
+    assert message.event == NotifyEvent.DEADLINE_MISSED
+    due, deadline = to_text(NOON), to_text(NOON + MINUTE)
+    assert f"is past its deadline: the occurrence of {due} has not succeeded by {deadline}." in message.text
     assert events([one], FAILURE) == []

@@ -104,7 +104,7 @@ export interface AttentionItem {
 }
 
 /** What is wrong, worst first. */
-export type AttentionKind = "no-scheduler" | "lagging" | "ledger-damaged" | "clock" | "failing" | "stuck" | "skipping" | "node-away" | "member-away" | "member-closed" | "invalid-file";
+export type AttentionKind = "no-scheduler" | "lagging" | "ledger-damaged" | "clock" | "failing" | "past-deadline" | "stuck" | "skipping" | "node-away" | "member-away" | "member-closed" | "invalid-file";
 
 export interface AuditLine {
   number: number;
@@ -598,6 +598,8 @@ export interface JobDetail {
   queue: string | null;
   priority: number;
   status: JobStatus;
+  light: Light | null;
+  late_since: string | null;
   next_at: string | null;
   timezone: string;
   schedules: string[];
@@ -682,6 +684,9 @@ export interface LaneGroup {
   is_open: boolean;
 }
 
+/** Whether a job can be relied on now. */
+export type Light = "on time" | "late" | "down";
+
 export interface ListedJob {
   job: string;
   name: string;
@@ -693,6 +698,8 @@ export interface ListedJob {
   queue: string | null;
   priority: number;
   status: JobStatus;
+  light: Light | null;
+  late_since: string | null;
   next_at: string | null;
   timezone: string;
   schedules: string[];

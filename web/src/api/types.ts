@@ -32,6 +32,7 @@ export type {
   JobPage,
   JobStatus,
   JobUpcoming,
+  Light,
   Lane,
   LaneGroup,
   Load,

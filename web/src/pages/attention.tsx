@@ -12,7 +12,7 @@ import { may } from "../state/session";
 import { counted, number, span } from "../time/words";
 import { Glyph } from "../ui/icon";
 import { JobName } from "../ui/job-name";
-import { JOB_STATES, REASONS, STATES, type Look } from "../ui/outcomes";
+import { JOB_STATES, LIGHTS, REASONS, STATES, type Look } from "../ui/outcomes";
 import { Button } from "../ui/parts";
 import { Time } from "../ui/time";
 import { attempt } from "../ui/toast";
@@ -38,7 +38,7 @@ export function NeedsAttention() {
       <section class="attention is-well" aria-label="Needs attention">
         <Glyph look={STATES.succeeded} size={12} />
         <span>
-          <strong>All is well.</strong> The scheduler is running, and no job is failing, stuck or repeatedly skipped ({counted(data.jobs, "job")}).
+          <strong>All is well.</strong> The scheduler is running, and no job is failing, late, stuck or repeatedly skipped ({counted(data.jobs, "job")}).
         </span>
       </section>
     );
@@ -72,6 +72,7 @@ const NAMES: Record<AttentionKind, string> = {
   "ledger-damaged": "ledger damaged",
   clock: "clock changed",
   failing: "failing",
+  "past-deadline": "past their deadline",
   stuck: "stuck",
   skipping: "skipped",
   "node-away": "nodes away",
@@ -90,6 +91,7 @@ const MACHINE: Look = { word: "Machine", color: "timed-out", shape: "clock" };
 
 function lookOf(item: AttentionItem): Look {
   if (item.kind === "failing") return STATES[item.state ?? "failed"];
+  if (item.kind === "past-deadline") return LIGHTS[item.active ? "late" : "down"];
   if (item.kind === "stuck") return STATES.waiting;
   if (item.kind === "skipping") return STATES.skipped;
   if (item.kind === "no-scheduler" || item.kind === "ledger-damaged" || item.kind === "invalid-file") return JOB_STATES.error;
@@ -140,6 +142,8 @@ function what(item: AttentionItem): string {
       return `The clock went ${(item.seconds ?? 0) < 0 ? "back" : "forward"} by ${span(Math.abs(item.seconds ?? 0) * 1000)}`;
     case "failing":
       return STATES[item.state ?? "failed"].word + times + (item.active ? ", a run is in progress" : "");
+    case "past-deadline":
+      return `Past its deadline${item.active ? ", a run is in progress" : ", nothing is running"}`;
     case "stuck":
       return `${item.count > 1 ? `${number(item.count)} runs wait` : item.state === "launching" ? "Does not start" : "Waits"}${waitsFor(item)}`;
     case "skipping":

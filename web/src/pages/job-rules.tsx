@@ -14,6 +14,8 @@ const MEANINGS: Record<string, string> = {
   grace: "how late an occurrence may start and still count as on time",
   window: "occurrences later than this are skipped",
   skipIfSuccessful: "skip an occurrence when a run has succeeded since the previous one",
+  expectBy: "when the last occurrence before must have succeeded",
+  expectWithin: "how long after its time an occurrence must have succeeded",
   "retryPolicy.maxRetries": "attempts after the first",
   onExecutorLost: "what happens when a run is lost with its executor",
   "jobs.backlog": "how many missed occurrences may wait; older ones become one gap entry",

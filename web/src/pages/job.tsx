@@ -6,7 +6,7 @@ import { useApi } from "../api/use";
 import { askedAction, type Action } from "../actions";
 import { PageBody } from "../app";
 import { may } from "../state/session";
-import { JobBadge, Tag } from "../ui/badges";
+import { JobBadge, JobLight, Tag } from "../ui/badges";
 import { Button, Empty, Head, Loading, Problem } from "../ui/parts";
 import { JobName } from "../ui/job-name";
 import { Tabs } from "../ui/tabs";
@@ -59,7 +59,7 @@ export function JobPage({ id, query }: { id: string; query: URLSearchParams }) {
 function JobTitle({ job }: { job: JobDetail }) {
   return (
     <span class="row wrap">
-      <JobName job={job.job} name={job.name} /> <JobBadge job={job} />
+      <JobName job={job.job} name={job.name} /> <JobBadge job={job} /> <JobLight job={job} />
       {job.tags.map((tag) => (
         <a key={tag} href={`/jobs?tag=${encodeURIComponent(tag)}`}>
           <Tag name={tag} />
@@ -106,6 +106,11 @@ function Notices({ job }: { job: JobDetail }) {
         <p class="note is-warning">
           Paused since <Time at={job.paused_at} zone={job.timezone} />
           {job.pause_note && `: ${job.pause_note}`}. Nothing is planned until it is resumed; what is due meanwhile is settled then.
+        </p>
+      )}
+      {job.late_since && !job.paused_at && (
+        <p class="note is-bad" role="alert">
+          Past its deadline of <Time at={job.late_since} zone={job.timezone} />: the job has not succeeded since.
         </p>
       )}
       {job.error && (

@@ -7,7 +7,7 @@ import { PageBody } from "../app";
 import { jobPath, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";
 import { counted, number } from "../time/words";
-import { JobBadge, NeverRan, Sparkline, StateBadge, Tag } from "../ui/badges";
+import { JobBadge, JobLight, NeverRan, Sparkline, StateBadge, Tag } from "../ui/badges";
 import { JobName } from "../ui/job-name";
 import { Icon } from "../ui/icon";
 import { JOB_STATES } from "../ui/outcomes";
@@ -119,7 +119,9 @@ function JobRow({ job }: { job: Job }) {
         {job.description && <div class="quiet small cut about">{job.description}</div>}
       </td>
       <td>
-        <JobBadge job={job} />
+        <span class="row">
+          <JobBadge job={job} /> <JobLight job={job} />
+        </span>
       </td>
       <td class="is-wide-only">
         <code class="small">{job.schedules[0] ?? "–"}</code>

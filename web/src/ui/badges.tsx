@@ -1,9 +1,9 @@
 /** Small labels: what state something is in, and why a run exists. */
 
 import { counted, number } from "../time/words";
-import type { JobStatus, RunPoint, Trigger } from "../api/types";
+import type { JobStatus, Light, RunPoint, Trigger } from "../api/types";
 import { Glyph } from "./icon";
-import { JOB_STATES, lookOf, REASONS, TRIGGERS, type Look } from "./outcomes";
+import { JOB_STATES, LIGHTS, lookOf, REASONS, TRIGGERS, type Look } from "./outcomes";
 
 function Label({ look, tip, extra }: { look: Look; tip?: string | undefined; extra?: string | undefined }) {
   return (
@@ -27,6 +27,18 @@ export function JobBadge({ job }: { job: Standing }) {
   if (job.retired_at) return <Label look={DELETED} tip="The job was deleted. Its history is kept." />;
   const isLaunching = !!job.active && job.status !== "running" ? "A run was sent to an executor that has not started it yet" : "";
   return <Label look={JOB_STATES[job.status]} tip={job.error || job.pause_note || isLaunching || undefined} />;
+}
+
+/** Whether the job can be relied on: the word is written out where it cannot. */
+export function JobLight({ job }: { job: { light: Light | null; late_since: string | null } }) {
+  if (!job.light) return null;
+  const look = LIGHTS[job.light];
+  if (job.light !== "on time") return <Label look={look} tip={job.late_since ? "A deadline has passed, and the job has not succeeded since" : "The last run failed"} />;
+  return (
+    <span class={`badge on-${look.color}`} role="img" aria-label={look.word} data-tip={look.word}>
+      <Glyph look={look} size={10} />
+    </span>
+  );
 }
 
 export function TriggerBadge({ trigger }: { trigger: Trigger }) {

@@ -1,6 +1,6 @@
 /** How each outcome is shown: a colour, a shape and a word, so that no one of them is needed alone. */
 
-import type { JobStatus, RunState, Trigger } from "../api/types";
+import type { JobStatus, Light, RunState, Trigger } from "../api/types";
 
 export type Shape = "dot" | "cross" | "clock" | "diamond" | "dash" | "slash" | "play" | "pause" | "ring" | "again";
 
@@ -41,6 +41,12 @@ export const JOB_STATES: Record<JobStatus, Look> = {
   error: { word: "Error", color: "failed", shape: "cross" },
   disabled: { word: "Disabled", color: "cancelled", shape: "dash" },
   finished: { word: "Finished", color: "cancelled", shape: "dot" },
+};
+
+export const LIGHTS: Record<Light, Look> = {
+  "on time": { word: "On time", color: "succeeded", shape: "dot" },
+  late: { word: "Late", color: "timed-out", shape: "clock" },
+  down: { word: "Down", color: "failed", shape: "cross" },
 };
 
 export const TRIGGERS: Record<Trigger, string> = {

@@ -102,6 +102,7 @@ def jobs_table(jobs: Sequence[Job], at: int, wrong: Collection[str] = ()) -> Tab
     columns = (
         Column("Job", "job", "bold cyan"),
         Column("Status", lambda job: f"{job.status}{' (stale)' if job.file in wrong else ''}", "state"),
+        Column("Light", lambda job: job.light or "-", "state"),
         Column("Next in", wait, "green", right=True),
         Column("Last run", lambda job: state_text(job.last) if job.last else "-", "state"),
         Column("Description", lambda job: job.description.strip().partition("\n")[0], wrap=True, optional=True),

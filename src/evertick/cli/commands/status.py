@@ -86,6 +86,7 @@ def _facts(one: JobDetail, now: int) -> list[Row]:
         "description": one.description.strip().partition("\n")[0],
         "file": one.file,
         "status": one.status,
+        "light": f"{one.light}, since the deadline of {told(one.late_since)}" if one.late_since else one.light,
         "schedule": ", ".join(one.schedules) or "none (manual runs only)",
         "next run": f"{told(next_at)} {zone} (in {duration_text(from_datetime(next_at) - now)})" if next_at else "-",
         "watermark": whole_second_text(one.watermark, zone) if one.watermark else "not planned yet",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from evertick.definitions.catalogue.field import (
@@ -45,6 +46,7 @@ from evertick.model.notify import NotifyEvent
 TIMES: Final = ("cron", "every", "at")
 _ENTRY: Final = one_of({"type": "string"}, ref("scheduleEntry"))
 _TIMETABLE: Final = one_of(_ENTRY, {**list_of(_ENTRY), "minItems": 1})
+TIME_OF_DAY: Final = re.compile("(?:[01]?[0-9]|2[0-3]):[0-5][0-9]")
 _PARALLEL: Final = r"\( ?[0-9]+ ?\)"
 
 
@@ -98,6 +100,9 @@ NOTIFY: Final[Fields] = {
     str(NotifyEvent.MISSED): Field(_CHANNELS, "Occurrences were missed and do not run."),
     str(NotifyEvent.LATE): Field(_CHANNELS, "A run started late, or takes longer than expected."),
     str(NotifyEvent.RECOVERED): Field(_CHANNELS, "A run succeeded after one that failed."),
+    str(NotifyEvent.DEADLINE_MISSED): Field(
+        _CHANNELS, "A deadline (`expectBy`, `expectWithin`) passed without success."
+    ),
     str(NotifyEvent.SKIPPED_STREAK): Field(_CHANNELS, "Several occurrences in a row were skipped."),
 }
 CHANNEL: Final[Fields] = {
@@ -287,6 +292,13 @@ JOB: Final[Fields] = {
     "skipIfSuccessful": Field(
         FLAG, "Skip an occurrence if a run has succeeded since the previous one.", "`false`", True
     ),
+    "expectBy": Field(
+        {"type": "string", "pattern": f"^{TIME_OF_DAY.pattern}$"},
+        "The time of day by which the last occurrence before it must have succeeded.",
+        "no deadline",
+        "07:30",
+    ),
+    "expectWithin": Field(DURATION, "How long after its time an occurrence must have succeeded.", "no deadline", "20m"),
     "retryPolicy": _RETRY,
     "maxRetries": Field(
         whole(0, RETRIES_MAX), "Short for `retryPolicy: {maxRetries: ...}`.", "0; in a pipeline file 3", 2

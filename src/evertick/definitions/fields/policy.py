@@ -63,6 +63,7 @@ CONTRADICTIONS: Final = (
     ("condition", "schedule.condition", "it is set in two places"),
     ("notify", "schedule.notify", "it is set in two places"),
     ("command", "steps", "a job has one command, or steps"),
+    ("expectBy", "expectWithin", "a job has one deadline for each occurrence"),
 )
 
 _CALL: Final = re.compile(r"([A-Za-z_-]+)(?:[ ]?\([ ]*([0-9]{1,9})[ ]*\))?")

@@ -17,9 +17,9 @@ from evertick.loop.effects import Log, Notify
 from evertick.loop.messages import BucketsGained, MembersSeen
 from evertick.model.bucket import bucket_of
 from evertick.model.constraint import MaxExpectedRunTime
-from evertick.model.instant import SECOND, Instant, to_text
+from evertick.model.instant import SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
-from evertick.model.lifecycle import RUNNING, TERMINAL, RunState
+from evertick.model.lifecycle import PLANNED, RUNNING, TERMINAL, RunState
 from evertick.model.member import Member
 from evertick.model.notify import Channel, Route, Webhook
 from evertick.model.run import Change, Entry, RunKey
@@ -179,6 +179,11 @@ class Announcer:
                     if (subject := self._subject(key.job_id)) is not None:
                         state = RunState(str(fields["state"]))
                         self._put((subject, Happening(key, state, self._now(), is_stuck=True)))
+                case Log("job.deadline_missed", fields):
+                    key = RunKey(str(fields["job"]), from_text(str(fields["scheduled_for"])))
+                    if (subject := self._subject(key.job_id)) is not None:
+                        deadline = from_text(str(fields["deadline"]))
+                        self._put((subject, Happening(key, PLANNED, self._now(), missed_deadline=deadline)))
                 case Log("job.removed", fields):
                     self._known.pop(str(fields["job"]), None)
                     self._put(_Gone(str(fields["job"])))

@@ -53,6 +53,8 @@ class Happening(NamedTuple):
     detail: str = ""
     is_stuck: bool = False
     """It is overdue, waits for nothing, and does not move."""
+    missed_deadline: Instant | None = None
+    """The deadline that passed without a success."""
 
     @classmethod
     def of(cls, told: Entry | Change) -> Happening:
@@ -202,6 +204,10 @@ def _events(
     if happening.is_stuck:
         text = f"{name}: the run due at {due} was stuck in state {happening.state}. The scheduler has resumed it."
         return [(NotifyEvent.LATE, text)]
+    if happening.missed_deadline is not None:
+        by = to_text(happening.missed_deadline)
+        text = f"{name} is past its deadline: the occurrence of {due} has not succeeded by {by}."
+        return [(NotifyEvent.DEADLINE_MISSED, text)]
     if happening.state is SKIPPED:
         return _skipped(notes, happening, manners, name, due)
     if happening.state is RUNNING or happening.state in TERMINAL:

@@ -24,6 +24,8 @@ class AttentionKind(StrEnum):
     """The clock of the scheduler's machine was changed."""
     FAILING = "failing"
     """The newest run of a job failed."""
+    PAST_DEADLINE = "past-deadline"
+    """A deadline of a job has passed, and the job has not succeeded since."""
     STUCK = "stuck"
     """A run that is due waits or does not start."""
     SKIPPING = "skipping"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
+from evertick.model.lifecycle import JobStatus, Light, RunState, SkipReason, Trigger
 from evertick.operations.results.base import Result
 from evertick.operations.results.runs import Run, RunSummary
 
@@ -49,6 +49,10 @@ class Job(Result):
     queue: str | None
     priority: int
     status: JobStatus
+    light: Light | None
+    """Whether the job can be relied on now; null: it is held, or nothing of it has ended yet."""
+    late_since: datetime | None
+    """The first deadline that passed since the last success."""
     next_at: datetime | None
     timezone: str
     schedules: tuple[str, ...]

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from evertick.errors import SchemaTooNew
 from evertick.stores.sql import hour_counts
-from evertick.stores.sql.schema import BY_END, DIALECTS_BY_END, METADATA, RUNS, VERSIONS, ended_as_column
+from evertick.stores.sql.schema import BY_END, DIALECTS_BY_END, JOBS, METADATA, RUNS, VERSIONS, ended_as_column
 
 
 class SchemaEditor:
@@ -109,10 +109,16 @@ def create_ledger(editor: SchemaEditor) -> None:
     editor.recount()
 
 
+def add_deadlines(editor: SchemaEditor) -> None:
+    """How far the deadlines of a job are settled, and since when it is late."""
+    editor.add_column(JOBS.name, JOBS.c.deadlines_through)
+    editor.add_column(JOBS.name, JOBS.c.late_since)
+
+
 FIRST: Final = 13
 """The version that the first step makes. Versions 1 to 12 were never released; the first step upgrades them too."""
 
-STEPS: tuple[Step, ...] = (Step(create_ledger, is_breaking=True),)
+STEPS: tuple[Step, ...] = (Step(create_ledger, is_breaking=True), Step(add_deadlines))
 """Step n makes version `FIRST` + n. A step that was released is never edited; another one is added."""
 
 

@@ -94,11 +94,11 @@ def change_row(change: Change) -> Params:
 
 def job_row(job: JobRecord) -> Params:
     job_id, watermark, held, fingerprint, paused_at, pause_note, retired_at, last_success_at, error = job[:9]
-    failed, since, skip_next, definition, asked_at = job[9:]
+    failed, since, skip_next, definition, asked_at, *deadlines = job[9:]
     times = (retired_at, last_success_at)
     note, error = storable(pause_note), storable(error)
     known = (job_id, watermark, int(held), fingerprint, paused_at, note, *times, error, int(failed), since, skip_next)
-    return (*known, definition, asked_at, _bucket_of(job_id))
+    return (*known, definition, asked_at, *deadlines, _bucket_of(job_id))
 
 
 def request_row(request: Request) -> Params:
@@ -122,11 +122,10 @@ def to_line(row: Sequence[Any]) -> LedgerRow:
 
 def to_job(row: Sequence[Any]) -> JobRecord:
     """From a row in the order of `JOB_COLUMNS`."""
-    a, b, held, c, d, e, f, g, h, has_failed, i, j, definition, asked_at = row
+    a, b, held, c, d, e, f, g, h, has_failed, i, j, definition, asked_at, settled, late_since = row
+    known = (a, b, held != 0, c, d, e, f, g, h, has_failed != 0, i, j, definition or "", asked_at or 0, settled or 0)
     # A page shows ten thousand of them: past the constructor this takes half as long.
-    return tuple.__new__(
-        JobRecord, (a, b, held != 0, c, d, e, f, g, h, has_failed != 0, i, j, definition or "", asked_at or 0)
-    )
+    return tuple.__new__(JobRecord, (*known, late_since))
 
 
 def to_request(row: Sequence[Any]) -> Request:

@@ -119,6 +119,8 @@ JOBS: Final = sa.Table(
     sa.Column("skip_next", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("definition", WORD),
     sa.Column("asked_at", INSTANT),
+    sa.Column("deadlines_through", INSTANT),
+    sa.Column("late_since", INSTANT),
     **_CLUSTERED,
 )
 sa.Index("evertick_jobs_by_bucket", JOBS.c.bucket)

@@ -28,7 +28,7 @@ LINE_COLUMNS: Final = (
 """In the order of `LedgerRow`, its key spread out."""
 JOB_COLUMNS: Final = (
     *("job_id", "watermark", "held", "fingerprint", "paused_at", "pause_note", "retired_at", "last_success_at"),
-    *("error", "has_failed", "since", "skip_next", "definition", "asked_at"),
+    *("error", "has_failed", "since", "skip_next", "definition", "asked_at", "deadlines_through", "late_since"),
 )
 HOUR_COLUMNS: Final = ("hour", "state", "trigger_kind", "reason", "share", "entries", "occurrences")
 REQUEST_COLUMNS: Final = ("id", "kind", "job_id", "payload", "submitted_at", "submitted_by", "answer")
