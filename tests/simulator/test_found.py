@@ -25,6 +25,7 @@ from evertick.loop.messages import (
     RunLost,
     RunStarted,
     Shutdown,
+    StepsSeen,
     TriggerJob,
 )
 from evertick.model.bucket import BUCKETS
@@ -37,6 +38,7 @@ from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, 
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import AtSpec, EverySpec
 from evertick.operations.requests import message_of
+from evertick.settings.parts import LoopSettings
 from tests.present import present
 from tests.simulator.loop_driver import NINE, LoopDriver
 
@@ -619,3 +621,36 @@ def test_the_next_attempt_of_a_job_that_was_gone_and_is_written_anew_is_made():
     driver.say(DefinitionsChanged([job]))
     driver.run_until(driver.now + 5 * SECOND)
     assert driver.launched == [(TEN, 1), (TEN, 2)]
+
+
+def ended_elsewhere(driver: LoopDriver, key: RunKey) -> None:
+    """The ledger refuses a change of an active run: another node has ended it."""
+    driver.say(StepsSeen(key, 1, "[]"))
+    (number,) = [write.number for write in driver.writes if isinstance(write, Record)]
+    driver.writes.clear()
+    driver.say(ChangesRecorded([number], frozenset({key})))
+    driver.write()
+
+
+def test_a_run_that_another_node_has_ended_frees_its_place_in_its_queue():
+    jobs = (replace(HOURLY, queue="database"), replace(HOURLY, id="other", queue="database"))
+    driver = LoopDriver(*jobs, settings=LoopSettings(queues=(("database", 1),)))
+    driver.own()
+    driver.run_until(TEN.scheduled_for, MINUTE // 30)
+    driver.write()
+    ((key, attempt),) = driver.launched
+    driver.say(started(key, attempt))
+    driver.write()
+    ended_elsewhere(driver, key)
+    driver.run_until(driver.now + 10 * SECOND)
+    assert [one.job_id for one, _ in driver.launched] == ["report", "other"]
+
+
+def test_a_cancellation_is_answered_when_another_node_has_ended_the_run():
+    driver = running_at_ten()
+    driver.store.commit(Batch(by="r1", requests=[Request("r1", RequestKind.CANCEL, "report", "{}", driver.now)]))
+    driver.say(CancelRun("r1", "report", TEN))
+    driver.write()
+    ended_elsewhere(driver, TEN)
+    (request,) = driver.store.requests(["r1"])
+    assert request.answer is not None

@@ -239,15 +239,8 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
         if known.hold is None:
             deadlines.watch(state, known, turn.now)
         turn.keep_job(known)
-    if (
-        old.schedules != job.schedules
-        or known.hold is Hold.ERROR
-        or (job.invalid, job.blackouts)
-        != (
-            old.invalid,
-            old.blackouts,
-        )
-    ):
+    is_replanned = (old.schedules, old.invalid, old.blackouts) != (job.schedules, job.invalid, job.blackouts)
+    if is_replanned or known.hold is Hold.ERROR:
         replan(state, turn, known, old.schedules)
     elif old.enabled != job.enabled and known.hold in (None, Hold.DISABLED, Hold.BLACKOUT):
         if job.enabled:

@@ -274,6 +274,8 @@ def disowned(state: State, turn: Turn, key: RunKey, fence: int) -> None:
     forward_unwritten(state, turn, [run])
     lane = job.lane_of(key)
     drop(job, run)
+    leave_queue(state, run)
+    note_cancelled(state, turn, run)
     state.foreign.pop(key, None)
     drain(state, turn, job, lane)
 

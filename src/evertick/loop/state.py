@@ -282,9 +282,9 @@ class State:
         """After this instant another node may own the buckets; None: this is the only node."""
         self.index = OccurrenceIndex(now)
         self.stops = OccurrenceIndex(now)
+        """Occurrences of stop and restart schedules, under `stop:<job>` and `restart:<job>`."""
         self.blackout_bounds: list[tuple[Instant, str]] = []
         """A heap: when blackouts of which job begin and end."""
-        """Occurrences of stop and restart schedules, under `stop:<job>` and `restart:<job>`."""
         self.ring: Ring[OpenRun] = Ring()
         self.deadlines: Ring[str] = Ring()
         """Jobs, by when their next deadline is judged."""
