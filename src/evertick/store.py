@@ -164,7 +164,10 @@ class Ledger(Protocol):
         ...
 
     def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
-        """Of each of these jobs that the ledger knows, the last runs that ended, newest first; a skip is no run."""
+        """Of each of these jobs that the ledger knows, the last runs that ended, newest first; a skip is no run.
+
+        A run and its retries have one due time: of those, the one that ended last is the newest.
+        """
         ...
 
 

@@ -75,6 +75,17 @@ class NewestContract:
         )
         assert store.newest(["a"])["a"][0].key == occurrence(NINE, "a")
 
+    @pytest.mark.parametrize("names", [("r1", "r2"), ("r2", "r1")])
+    @pytest.mark.parametrize("count", [1, 2, 3])
+    def test_a_retry_is_newer_than_the_run_that_it_repeats(self, store, names, count):
+        self.know(store, "a")
+        failed, retried = (requested(TEN, "a", name) for name in names)
+        carry_out(store, occurrence(NINE, "a"), 1)
+        carry_out(store, failed, 1, FAILED)
+        carry_out(store, retried, 1, late=MINUTE)
+        found = [row.key for row in store.newest(["a"], count)["a"]]
+        assert found == [retried, failed, occurrence(NINE, "a")][:count]
+
     def test_of_two_for_one_instant_it_is_the_one_that_a_page_shows_first(self, store):
         self.know(store, "a")
         for key in (occurrence(NINE, "a"), requested(NINE, "a", "r2"), requested(NINE, "a", "r1")):

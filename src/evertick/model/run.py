@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from evertick.model.instant import Instant, from_text, to_text
@@ -114,3 +115,8 @@ class LedgerRow(NamedTuple):
     """The earlier attempts, as `model.attempts` writes them."""
     facts: str = ""
     """Its facts: its parents, what it waited for, and what was in its way, as `model.facts` writes them."""
+
+
+def newest_first(ended: Iterable[LedgerRow]) -> list[LedgerRow]:
+    """Ended runs of one job by due time, newest first; a run and its retries have one due time, and end in turn."""
+    return sorted(ended, key=lambda row: (row.key.scheduled_for, row.finished_at or 0, row.key.origin), reverse=True)

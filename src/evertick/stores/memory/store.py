@@ -17,7 +17,7 @@ from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import Instant
 from evertick.model.ledger import STORED_JOBS, Claim, bucket_lease
 from evertick.model.lifecycle import ACTIVE, ENDED, OPEN, PLANNED, SKIPPED, TERMINAL, WAITING
-from evertick.model.run import Change, Entry, LedgerRow, RunKey
+from evertick.model.run import Change, Entry, LedgerRow, RunKey, newest_first
 from evertick.store import (
     Batch,
     Capabilities,
@@ -283,9 +283,14 @@ class MemoryStore:
     def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
         found: dict[str, list[LedgerRow]] = {}
         for job_id in {job_id for job_id in job_ids if job_id in self._jobs}:
-            rows = list(islice(self._walk(RunFilter(job_ids=[job_id], states=ENDED), count=count), count))
+            rows: list[LedgerRow] = []
+            for row in self._walk(RunFilter(job_ids=[job_id], states=ENDED), count=count + 1):
+                # All of one instant: which of them is newer is not told by their places.
+                if len(rows) >= count and row.key.scheduled_for != rows[-1].key.scheduled_for:
+                    break
+                rows.append(row)
             if rows:
-                found[job_id] = rows
+                found[job_id] = newest_first(rows)[:count]
         return found
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:

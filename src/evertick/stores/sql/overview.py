@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from evertick.model.lifecycle import ENDED, RunState, SkipReason, Trigger
-from evertick.model.run import LedgerRow
+from evertick.model.run import LedgerRow, newest_first
 from evertick.store import RunFilter, Tally
 from evertick.stores.memory.tally import merge
 from evertick.stores.sql.reads import LINE, NAMES_PER_QUERY, filtered
@@ -25,8 +25,7 @@ def newest(connection: sa.Connection, job_ids: Collection[str], count: int) -> M
         for row in map(to_line, connection.execute(_select_newest(count), {"jobs": some})):
             found.setdefault(row.key.job_id, []).append(row)
     for job_id, rows in found.items():
-        # Several may be for one instant, told apart by who asked for them.
-        found[job_id] = sorted(rows, key=lambda row: (row.key.scheduled_for, row.key.origin), reverse=True)[:count]
+        found[job_id] = newest_first(rows)[:count]
     return found
 
 
