@@ -77,6 +77,22 @@ def test_a_second_one_on_the_same_ledger_is_locked_out(tmp_path):
     run(main)
 
 
+def test_one_that_is_locked_out_has_not_opened_the_ledger(tmp_path, monkeypatch):
+    """A child of the process that has it must not use SQLite: a fork may have copied a mutex that is held."""
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    first, second = Scheduler(store=url), Scheduler(store=url)
+    opened: list[str] = []
+    first.start_in_background()
+    try:
+        monkeypatch.setattr("evertick.library.scheduler.open_store", opened.append)
+        with pytest.raises(SchedulerLockError):
+            second.start_in_background()
+        assert opened == []
+    finally:
+        monkeypatch.undo()
+        first.stop_in_background()
+
+
 def test_of_many_starts_at_once_one_counts_and_many_stops_are_one(scheduler):
     async def main():
         begun = await asyncio.gather(*(scheduler.start() for _ in range(4)), return_exceptions=True)

@@ -182,13 +182,6 @@ class NodeThread:
 
     def _serve(self) -> bool:
         """Schedule until told to stop; False when another process has the ledger, and this one may wait for it."""
-        try:
-            self._refresh_jobs()
-            self._refuse_twins()
-        except SchedulerLockError:
-            if not self._is_standby_welcome:
-                raise
-            return False
         folder = self._slot.folder
         if folder is not None:
             state_folder(folder)
@@ -205,7 +198,7 @@ class NodeThread:
         node = self._node = build_node(
             self._settings,
             location,
-            Definitions(lambda: tuple(self.jobs().values()), self._are_whole),
+            Definitions(self._first_jobs(), self._are_whole),
             executors=Executors({**found.by_name, LOCAL: local}, found.leased),
             name=self._slot.node,
             observe=self._see,
@@ -222,6 +215,24 @@ class NodeThread:
             self._node = None
             return False
         return True
+
+    def _first_jobs(self) -> Callable[[], tuple[Job, ...]]:
+        """Reads the stored jobs with the first question, which comes when this process has the lock.
+
+        Not before it: a child of the process that has it must not use SQLite, of which a fork may have copied a mutex
+        that a thread held.
+        """
+        is_read = False
+
+        def jobs() -> tuple[Job, ...]:
+            nonlocal is_read
+            if not is_read:
+                self._refresh_jobs()
+                self._refuse_twins()
+                is_read = True
+            return tuple(self.jobs().values())
+
+        return jobs
 
     def _see(self, _seen: Message | Effect) -> None:
         if self.status != "running":
