@@ -83,7 +83,7 @@ QUESTIONS = {
 }
 WITHOUT_A_SHAPE = {"/openapi.json", "/events", "/jobs/{job}/definition"}
 LOG = "/runs/{run}/logs/{attempt}/{step}"
-ANSWERED_ELSEWHERE = {LOG, f"{LOG}/search", "/requests/{request}", "/jobs/{job}/backfill/{request}"}
+ANSWERED_ELSEWHERE = {LOG, f"{LOG}/search", f"{LOG}/times", "/requests/{request}", "/jobs/{job}/backfill/{request}"}
 
 
 def fits(method, path, answer):
@@ -295,6 +295,7 @@ def test_a_log_is_read_by_parts_and_as_a_file(client, app_state, tmp_path):
     path = f"{V1}/runs/{RUN}/logs/1/main"
     found = fits("GET", f"{LOG}/search", client.get(f"{path}/search?text=SCRIPT"))
     assert (found["items"], found["total"], found["size"]) == ([{"line": 2, "offset": 8}], 1, 17)
+    fits("GET", f"{LOG}/times", client.get(f"{path}/times"))
     first = fits("GET", "/runs/{run}/logs/{attempt}/{step}", client.get(f"{path}?limit=3"))
     rest = client.get(f"{path}?offset={first['next_offset']}").json()
     assert (first["text"] + rest["text"], rest["is_complete"], rest["size"]) == ("größe\n<script>\n", True, 17)
@@ -403,7 +404,7 @@ def test_a_badge_is_shown_to_whoever_knows_its_address(client):
     client.headers.pop("authorization")
     picture = client.get(path)
     assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
-    assert "running" in picture.text
+    assert "etl: late" in picture.text  # its last run failed, and the next one runs
     assert client.get(path[:-1]).status_code == 401
     assert client.get(path.replace("etl", "other")).status_code == 401
 
