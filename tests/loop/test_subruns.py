@@ -92,6 +92,21 @@ def test_the_step_is_told_how_the_run_ended(state):
     assert [end.state for end in told(here)] == [state]
 
 
+def test_the_step_is_told_when_the_ledger_has_the_end():
+    """If the node died before that, the run would be made again, and could end in another way."""
+    here = parent_runs(child=FOREVER)
+    here.say(WANTED)
+    here.run_for(SECOND)
+    here.is_ledger_away = True
+    here.say(RunFinished(CHILD, 1, here.now, FAILED, 1))
+    here.run_for(5 * SECOND)
+    assert told(here) == []
+    here.is_ledger_away = False
+    here.write()
+    here.run_for(SECOND)
+    assert [end.state for end in told(here)] == [FAILED]
+
+
 def test_what_the_steps_of_the_run_handed_on_is_told_with_its_end():
     here = parent_runs(child=FOREVER)
     here.say(WANTED)

@@ -654,3 +654,13 @@ def test_a_cancellation_is_answered_when_another_node_has_ended_the_run():
     ended_elsewhere(driver, TEN)
     (request,) = driver.store.requests(["r1"])
     assert request.answer is not None
+
+
+def test_a_resume_is_answered_although_the_job_is_deleted_before_it_is_planned():
+    driver = LoopDriver(HOURLY)
+    driver.own()
+    driver.say(PauseJob("r1", "report"))
+    driver.store.commit(Batch(by="r2", requests=[Request("r2", RequestKind.RESUME, "report", "{}", driver.now)]))
+    driver.say(ResumeJob("r2", "report"), DefinitionsChanged(removed=["report"]))
+    driver.run_until(driver.now + 2 * MINUTE, 10 * SECOND)
+    assert driver.store.requests(["r2"])[0].answer is not None

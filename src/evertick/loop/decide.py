@@ -216,6 +216,9 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             turn.forward(ownership.never_started(run, turn.now))
     for key in sorted(message.overruled.difference(run.key for run in pending.launches)):
         _overruled(state, turn, key, pending.batch.changes)
+    if state.sub_run_ends:
+        refused = message.refused | message.overruled
+        subruns.recorded(state, turn, (*pending.batch.changes, *pending.batch.entries), refused)
     for run in pending.runs:
         run.early_change = None
         job = state.jobs.get(run.key.job_id)
@@ -268,6 +271,8 @@ def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
         return  # a duplicate
     changes = [change for number in answered for change in state.records.pop(number)]
     state.changes_in_flight -= len(changes)
+    if state.sub_run_ends:
+        subruns.recorded(state, turn, changes, message.refused)
     for key in sorted(message.refused):
         _overruled(state, turn, key, changes)
 

@@ -13,6 +13,7 @@ from evertick.loop.placement import neighbours
 from evertick.loop.plan import drop, hold_in_error, settle_job
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
+from evertick.model.answer import RESUMED
 from evertick.model.blackout import Blackout, blackout_at
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -371,6 +372,8 @@ def end_retired(state: State, turn: Turn) -> None:
             turn.begin_schedule(job, job.watermark, "[]")
             state.removed[job_id] = max(job.watermark, job.since)
             turn.keep_job(job, may_rewind=True)
+            if job_id in state.resuming:  # it was deleted before it could be planned
+                turn.answer(state.resuming.pop(job_id), job_id, RESUMED)
             turn.log("job.removed", job=job_id)
         if any(lane.active for lane in (job.lanes or {}).values()):
             state.retiring[job_id] = turn.now + state.settings.retire_us  # its last runs are still active

@@ -22,6 +22,7 @@ from evertick.model.policy import Missed, Overlap
 from evertick.model.report import AttemptQuestion
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import ScheduleSpec
+from evertick.model.subrun import SubRunEnd
 from evertick.planning.deadlines import Deadline
 from evertick.planning.occurrences import OccurrenceIndex
 from evertick.routing.selection import Nowhere
@@ -360,6 +361,8 @@ class State:
         """Resume requests that are answered when their job is planned again: job to request."""
         self.sub_runs: dict[RunKey, Awaited] = {}
         """Runs that steps on this node wait for."""
+        self.sub_run_ends: dict[RunKey, SubRunEnd] = {}
+        """How some of them ended, until the ledger has it."""
         self.next_look_up_at: Instant = now
         self.is_looking_up = False
         """Whether the ledger was asked about them, and has not answered."""

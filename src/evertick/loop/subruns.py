@@ -8,7 +8,7 @@ of another node's job is requested durably, and read from the ledger until it ha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from evertick.loop import requests
 from evertick.loop.effects import LookUp, TellStep
@@ -21,7 +21,7 @@ from evertick.model.facts import Parent
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import FAILED, PLANNED, TERMINAL, RunState, Trigger
 from evertick.model.routing import FLEET
-from evertick.model.run import RunKey
+from evertick.model.run import Change, Entry, RunKey
 from evertick.model.steps import FAILED as STEP_FAILED
 from evertick.model.steps import SUCCEEDED as STEP_SUCCEEDED
 from evertick.model.steps import read_steps
@@ -164,14 +164,26 @@ def unwanted(state: State, turn: Turn, message: SubRunUnwanted) -> None:
 
 
 def settle(state: State, turn: Turn) -> None:
-    """Runs ended in this turn: report to the steps that waited for them, and stop what they waited for."""
+    """Runs ended in this turn: note it for the steps that waited for them, and stop what they waited for."""
     while turn.parted:
         run, detail = turn.parted.pop()
         awaited = state.sub_runs.get(run.key)
         if awaited is not None and run.state in TERMINAL:
-            _tell(state, turn, awaited, _end_of(run.state, detail, run.steps))
+            state.sub_run_ends[run.key] = _end_of(run.state, detail, run.steps)
         for key in _waited_for(state, run):
             _cancel(state, turn, key, run.key)
+
+
+def recorded(state: State, turn: Turn, ends: Iterable[Change | Entry], refused: Collection[RunKey]) -> None:
+    """The ledger has these ends: report them to the steps that waited for them.
+
+    Not before: if this node died in between, the run would be repeated, and could end in another way.
+    """
+    for one in ends:
+        end = state.sub_run_ends.pop(one.key, None) if one.state in TERMINAL else None
+        awaited = state.sub_runs.get(one.key)
+        if end is not None and awaited is not None and one.key not in refused:
+            _tell(state, turn, awaited, end)
 
 
 def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
@@ -216,6 +228,7 @@ def _is_its_own(run_id: str, run: OpenRun, step: str) -> bool:
 
 def _cancel(state: State, turn: Turn, key: RunKey, parent: RunKey) -> None:
     state.sub_runs.pop(key, None)
+    state.sub_run_ends.pop(key, None)
     request_id, by = f"{key.origin}-stop", f"the end of {parent.run_id}, which was waiting for it"
     payload = json.dumps({"run_id": key.run_id})
     # Durable in any case: after a crash before the executor receives it, the run must not continue.
@@ -231,5 +244,6 @@ def _end_of(state: RunState, detail: str, steps: str) -> SubRunEnd:
 
 def _tell(state: State, turn: Turn, awaited: Awaited, end: SubRunEnd) -> None:
     state.sub_runs.pop(awaited.key, None)
+    state.sub_run_ends.pop(awaited.key, None)
     wanted = awaited.wanted
     turn.do(TellStep(wanted.key, wanted.attempt, wanted.step, wanted.number, end))
