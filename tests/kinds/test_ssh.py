@@ -89,6 +89,8 @@ def test_the_text_for_the_remote_shell_is_one_line_and_no_value_becomes_code():
     assert (ran.returncode, ran.stderr) == (0, b"")
     with pytest.raises(StepError, match="NUL"):
         remote_text(SshCommand("db1", ("a\0",)), {}, MARK, 5)
+    with pytest.raises(StepError, match="cannot be set by a shell"):
+        remote_text(SshCommand("db1", ("a",)), {"A;reboot": "1"}, MARK, 5)
 
 
 def test_secrets_are_in_no_argument():

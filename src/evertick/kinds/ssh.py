@@ -93,7 +93,7 @@ def remote_text(ssh: SshCommand, env: Mapping[str, str], mark: str, grace: int) 
     a stop, or when no heartbeat arrives. Names that begin with `evertick_` are free: jobs cannot set them.
     """
     ticks = SILENCE_SECONDS // TICK_SECONDS
-    exports = [f"export {name}={_quoted(value)};" for name, value in env.items()]
+    exports = [f"export {_checked(name)}={_quoted(value)};" for name, value in env.items()]
     folder = ssh.working_dir or ""
     # A relative folder begins at home, where the shell of sshd is.
     folder = folder.removeprefix("~/") if folder != "~" else ""
@@ -118,6 +118,13 @@ def remote_text(ssh: SshCommand, env: Mapping[str, str], mark: str, grace: int) 
         "exit $evertick_r",
     ]
     return " ".join(lines)
+
+
+def _checked(name: str) -> str:
+    """The parser accepts no other names; here one would be code of the remote shell."""
+    if not (name.isascii() and name.isidentifier()):
+        raise StepError(f"the variable {name[:60]!r} cannot be set by a shell. Use letters, digits and '_'.")
+    return name
 
 
 def _quoted(text: str) -> str:
