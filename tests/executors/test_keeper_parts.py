@@ -197,7 +197,7 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(logs, tmp_path):
 
 
 def timed(monkeypatch, log: LogWriter, *pieces: tuple[float, bytes]) -> None:
-    """Write each piece so many seconds after the epoch."""
+    """Write each piece at its number of seconds after the epoch."""
     for seconds, data in pieces:
         monkeypatch.setattr(output, "_now", lambda at=seconds: round(at * SECOND))
         log.write(data)

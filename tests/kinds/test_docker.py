@@ -198,7 +198,7 @@ def test_arguments_arrive_as_they_are(place, key):
 
 
 def test_the_items_of_a_step_have_containers_of_their_own(place, key, shared):
-    """Each waits for the other: a container that removed its sibling would wait in vain."""
+    """Each waits for the other: a container that removed its sibling would wait without end."""
     line = (
         "touch /shared/$EVERTICK_RUN_ITEM; while [ ! -e /shared/left ] || [ ! -e /shared/right ]; do sleep 0.05; done"
     )

@@ -55,7 +55,7 @@ def step_lines(run: RunDetail) -> list[StepLine]:
 
 
 def _folded_items(run: RunDetail) -> dict[str, str]:
-    """The items that succeeded, of steps with so many that the others would not be found; each with its step."""
+    """The succeeded items of steps with many items, each with its step: they are folded to show the others."""
     counts = Counter(step.item_of for step in run.steps)
     return {
         step.name: step.item_of

@@ -84,7 +84,7 @@ class JobRegistry:
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether jobs were added that the ledger shall keep and does not have yet."""
+        """Whether jobs were added that are not in the ledger yet."""
         return bool(self._unsaved)
 
     def is_only_here(self, job_id: str) -> bool:

@@ -32,7 +32,7 @@ class Source(NamedTuple):
     size: int
     is_complete: bool
     read: Callable[[int, int], bytes]
-    """At most so many bytes from an offset on; fewer only at the end."""
+    """Bytes from an offset on, at most this number; fewer only at the end."""
     times: Callable[[], Sequence[tuple[int, Instant]]]
 
 
