@@ -107,6 +107,15 @@ def test_after_an_edit_each_stretch_is_judged_by_its_own_schedule():
     assert check(rows, through=6, lines=lines) == Report(occurrences=5, runs=5)
 
 
+def test_of_edits_that_were_written_at_one_watermark_only_the_last_is_in_force():
+    """A job that is held keeps its watermark, and the loop writes each further edit one microsecond later."""
+    before = NINE + HOUR - 1  # a blackout begins at ten, when the first edit is due
+    edits = [ScheduleLine("report", before, HOURLY), ScheduleLine("report", before + 1, "[]")]
+    assert check([], through=3, lines=edits) == Report()
+    edits = [ScheduleLine("report", before, "[]"), ScheduleLine("report", before + 1, HOURLY)]
+    assert check([run(2)], through=2, lines=edits).lost[0].first == NINE + HOUR
+
+
 def test_a_job_without_a_record_is_expected_to_have_nothing():
     assert verify_ledger([line(0)], [], {}, []) == Report()
 

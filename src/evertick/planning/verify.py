@@ -156,10 +156,17 @@ def stretches(lines: Iterable[ScheduleLine], watermark: Instant | None) -> Itera
         return
     ordered = sorted(lines, key=lambda line: line.since)
     ends = [*(line.since for line in ordered[1:]), watermark]
+    # While a job is held its watermark stays where it is: the loop writes each further edit one microsecond later, and
+    # only the last one is ever planned. A blackout may begin, and an occurrence be due, within that microsecond.
+    start: Instant | None = None
     # Not strict: a ledger may have entries of a job and no schedule of it.
     for line, end in zip(ordered, ends, strict=False):
-        if line.since < min(end, watermark):
-            yield Stretch(line.since, min(end, watermark), _schedules_of(line))
+        start = line.since if start is None else start
+        if line is not ordered[-1] and end - line.since == 1:
+            continue
+        if start < min(end, watermark):
+            yield Stretch(start, min(end, watermark), _schedules_of(line))
+        start = None
 
 
 class Cover:
