@@ -26,6 +26,7 @@ from evertick.kinds.docker.program import (
 )
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
+from evertick.model.policy import Retry
 from evertick.model.run import RunKey
 from evertick.model.work import Container, Each, ItemValue, Mount, Param, Pull, Secret, Step
 from tests.executors.running import Place, job_of, key_of, kill, launch, sh, until
@@ -377,6 +378,54 @@ def test_an_engine_that_is_restarted_loses_no_output(place, key, server, shared)
     assert (end.state, end.exit_code) == (FAILED, 5)
     assert place.log(key) == b"one\ntwo\n"
     assert containers(server) == []
+
+
+@pytest.mark.parametrize("code", [0, 6])
+def test_the_result_of_a_container_whose_keeper_was_killed_is_recovered(place, key, server, shared, code):
+    """It prints after the kill, which must not end the process that watches it."""
+    line = f"echo up; while [ ! -e /shared/kill-{code} ]; do sleep 0.05; done; echo after; exit {code}"
+    executor = place._opened[-1]
+    executor.launch(launch(job_of(container(line, mounts=(Mount(str(shared), "/shared"),))), key))
+    until(lambda: place.log(key) == b"up\n", "it to be up")
+    for one in place.keepers():
+        kill(one)
+    (shared / f"kill-{code}").touch()
+    end = place.end_of(key)
+    assert (end.state, end.exit_code) == (FAILED if code else SUCCEEDED, code)
+    assert [(step.name, step.exit_code) for step in place.steps] == [("main", code)]
+    assert containers(server) == []
+
+
+def test_a_container_that_ends_while_there_is_no_keeper_has_its_result(place, key, server):
+    executor = place._opened[-1]
+    executor.launch(launch(job_of(container("echo up; sleep 1; exit 3")), key))
+    until(lambda: place.log(key) == b"up\n", "it to be up")
+    (name,) = containers(server)
+    pid = watcher(name)
+    executor.close()
+    for one in place.keepers():
+        kill(one)
+    until(lambda: not is_alive(pid), "the watching process to end")
+    place.open(environ=executor._environ).reconcile([(key, 1)])
+    end = place.end_of(key)
+    assert (end.state, end.exit_code, end.detail) == (FAILED, 3, "exit code 3")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param((container("echo up; sleep 1", output="X"),), id="its output is not known"),
+        pytest.param((container("echo up; sleep 1; exit 1", retry=Retry(max_retries=1)),), id="a try is left"),
+        pytest.param((container("echo up; sleep 1"), sh("true", "next", depends=("main",))), id="a step is left"),
+    ],
+)
+def test_a_result_that_does_not_decide_the_attempt_leaves_it_lost(place, key, steps):
+    executor = place._opened[-1]
+    executor.launch(launch(job_of(*steps), key))
+    until(lambda: place.log(key) == b"up\n", "it to be up")
+    for one in place.keepers():
+        kill(one)
+    assert place.loss_of(key).detail == "its exit code is unknown because its keeper was killed"
 
 
 def test_a_killed_keeper_leaves_no_container_once_its_attempt_is_stopped(place, key, server):

@@ -290,6 +290,18 @@ def test_a_restarted_scheduler_gets_the_result_of_a_command_that_runs_meanwhile(
     assert place.log(key) == b"done\n"
 
 
+def test_the_result_of_a_command_whose_keeper_was_killed_is_recovered(place, key, server, tmp_path):
+    go, up = tmp_path / "go", tmp_path / "up"
+    line = f"echo up > {up}; while [ ! -e {go} ]; do sleep 0.05; done; exit 4"
+    place._opened[-1].launch(launch(job_of(remote(server, line)), key))
+    written(up)
+    for pid in place.keepers():
+        kill(pid)
+    go.touch()
+    end = place.end_of(key)
+    assert (end.state, end.exit_code, end.detail) == (FAILED, 4, "exit code 4")
+
+
 # The connection
 
 

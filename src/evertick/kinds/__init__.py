@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from evertick.model.plain_json import parse_json
 from evertick.model.variable_text import UnknownVariable, replace_references
@@ -46,18 +48,36 @@ class ExitNote(NamedTuple):
     reason: str = ""
     is_lost: bool = False
     """What it ran was taken away or cannot be seen any more: it did not fail by itself."""
+    exit_code: int | None = None
+    """The same as that of the program, for a keeper that is not its parent; None: it was killed before it could say."""
 
     def encode(self) -> bytes:
-        return json.dumps([self.reason[: NOTE_MAX // 8], self.is_lost]).encode()
+        return json.dumps([self.reason[: NOTE_MAX // 8], self.is_lost, self.exit_code]).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> ExitNote:
         """An empty note if the program was killed before it wrote one."""
         try:
-            reason, is_lost = parse_json(data)
+            reason, is_lost, exit_code = parse_json(data)
+            return cls(str(reason), bool(is_lost), int(exit_code))
         except (ValueError, TypeError):
             return cls()
-        return cls(str(reason), bool(is_lost))
+
+
+def write_output(stream: BinaryIO, data: bytes) -> None:
+    """Write what runs elsewhere has printed; without a keeper that reads it, it is dropped and the program goes on."""
+    try:
+        stream.write(data)
+        stream.flush()
+    except BrokenPipeError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+
+
+def write_exit_note(note: ExitNote) -> None:
+    with contextlib.suppress(OSError), open(RESULT_FD, "wb") as file:
+        file.write(note.encode())
 
 
 class StepError(Exception):

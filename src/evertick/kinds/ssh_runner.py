@@ -201,7 +201,7 @@ def main() -> int:
     if end.reason:
         _note(end.reason)
     with contextlib.suppress(OSError), open(RESULT_FD, "wb") as note:
-        note.write(json.dumps([end.reason[:2_000], end.is_lost]).encode())
+        note.write(json.dumps([end.reason[:2_000], end.is_lost, end.code]).encode())
     return end.code
 
 
@@ -216,7 +216,8 @@ def _write(fd: int, data: bytes) -> int:
 
 
 def _print(data: bytes) -> None:
-    if data:
+    # Without a keeper that reads it, it is dropped, and the command goes on.
+    with contextlib.suppress(BrokenPipeError):
         sys.stderr.buffer.write(data)
         sys.stderr.buffer.flush()
 

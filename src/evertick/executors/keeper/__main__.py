@@ -102,7 +102,8 @@ def _lock(folder: Path) -> int | None:
 
 async def _serve(folder: Path, logs: Path, settings: KeeperSettings, files_soft: int) -> None:
     loop = asyncio.get_running_loop()
-    scratch = _empty_scratch(folder)
+    scratch, notes = _empty_scratch(folder), folder / "notes"
+    notes.mkdir(mode=0o700, exist_ok=True)
     states = read_states(read_lines(folder))
     has_rebooted = bool(states.boot_id) and states.boot_id != boot_id()
     states.boot_id = boot_id()
@@ -117,6 +118,7 @@ async def _serve(folder: Path, logs: Path, settings: KeeperSettings, files_soft:
         grace_seconds=settings.kill_after_us / 1_000_000,
         logs=os.open(logs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),
         scratch=scratch,
+        notes=notes,
         dev_null=os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC),
         identity=_identity(folder),
         home=str(logs.parent),

@@ -28,6 +28,7 @@ from evertick.executors.keeper.environment import (
     step_variables,
     without_defaults,
 )
+from evertick.executors.keeper.exit_note_file import NoteHead
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import LogWriter
 from evertick.executors.keeper.outputs import StepOutputs, read_outputs, save_outputs
@@ -48,6 +49,8 @@ from evertick.model.steps import ITEM_SHOWN_MAX, OUTPUT_MAX, StepRecord, cut, re
 from evertick.model.subrun import sub_run_key
 from evertick.model.template import ITEM, Expression
 from evertick.model.work import (
+    NO_HANDLERS,
+    STOP_ON_FAILURE,
     Command,
     Condition,
     Container,
@@ -130,6 +133,14 @@ class AttemptContext:
         """How the steps ended; set for handlers."""
         self.resumed = self._resume(given.get(RESUME)) if given else ()
         """Steps reused from an earlier run."""
+
+    def note_head_of(self, step: Step, started_at: int, tries: int) -> NoteHead:
+        """What the next keeper has to know of a try if this one is killed: whether its end decides the attempt's."""
+        work = self._work
+        is_all = len(work.steps) == 1 and work.steps[0] is step and step.repeat is None and step.output is None
+        is_end = is_all and work.handlers == NO_HANDLERS and not work.post_run_hooks
+        is_last = tries > step.retry.max_retries and step.continue_on == STOP_ON_FAILURE
+        return NoteHead(step.name, self._digests.get(step.name, ""), started_at, tries, is_end, is_end and is_last)
 
     def masker(self) -> Masker:
         # A masker without secrets keeps no state and can be shared.

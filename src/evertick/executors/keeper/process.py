@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from evertick.executors.keeper.exit_note_file import NO_HEAD, ExitNoteFile, NoteHead
 from evertick.executors.keeper.output import Capture, Pump
 from evertick.executors.keeper.procfs import boottime_us, stat_of
 from evertick.executors.keeper.sandbox import Confinement
@@ -27,7 +28,7 @@ from evertick.executors.keeper.spawn import (
     spawn,
     spawn_as,
 )
-from evertick.kinds import NOTE_MAX, PAYLOAD_FD, RESULT_FD, SCRIPT_FD, STATUS_FD, ExitNote, Program
+from evertick.kinds import PAYLOAD_FD, RESULT_FD, SCRIPT_FD, STATUS_FD, ExitNote, Program
 from evertick.kinds.command import find_program
 from evertick.kinds.http import HttpAnswer, HttpExchange, HttpRequest
 from evertick.model.work import SandboxKind
@@ -51,6 +52,8 @@ class Runtime:
     """A descriptor of the log folder."""
     scratch: Path
     """The folder of scripts that run."""
+    notes: Path
+    """The folder of the notes in which programs leave how they ended."""
     dev_null: int
     identity: str
     """The id of the state folder, the same for every keeper of it."""
@@ -113,6 +116,7 @@ class ProcessTry:
         write: Callable[[bytes], None],
         output_max: int | None = None,
         confinement: Confinement = UNCONFINED,
+        note_head: NoteHead = NO_HEAD,
     ) -> None:
         self._runtime = runtime
         self._confinement = confinement
@@ -123,7 +127,8 @@ class ProcessTry:
         self._marks = marks
         self._write = write
         self._capture = Capture(output_max) if output_max is not None else None
-        self._note = Capture(NOTE_MAX) if program.has_exit_note else None
+        self._note_head = note_head
+        self._note: ExitNoteFile | None = None
         self._pumps: list[Pump] = []
         self._script: Path | None = None
         self._cancelling: asyncio.Task[None] | None = None
@@ -154,7 +159,7 @@ class ProcessTry:
                 path = argv[0]
             self._spawn(path, argv, theirs)
         except OSError as error:
-            self._remove_script()
+            self._remove_files()
             for pump in self._pumps:
                 pump.close()
             if is_capacity_error(error):
@@ -172,8 +177,9 @@ class ProcessTry:
             descriptors[RESULT_FD] = self._pipe(theirs, self._capture.write)
         elif self._capture is not None:
             descriptors[1] = self._pipe(theirs, self._capture_and_write)
-        if self._note is not None:
-            descriptors[RESULT_FD] = self._pipe(theirs, self._note.write)
+        if self._program.has_exit_note:
+            self._note = ExitNoteFile(self._runtime.notes, self._unique_name(), self._note_head)
+            descriptors[RESULT_FD] = self._note.fd
         if self._status is not None:
             descriptors[STATUS_FD] = self._pipe(theirs, self._status.write)
         if self._program.payload is not None:
@@ -190,6 +196,8 @@ class ProcessTry:
         else:
             self.pid = spawn(path, argv, self._env, folder, descriptors, limits)
         self.started_us = _start_of(self.pid)
+        if self._note is not None:
+            self._note.name_after(self.pid, self.started_us)
         self._exited = self._runtime.reaper.watch(self.pid)
 
     def _pipe(self, theirs: list[int], sink: Callable[[bytes], None]) -> int:
@@ -223,13 +231,13 @@ class ProcessTry:
         if self._cancelling is not None:
             # Its children may have outlived it: the try has ended when they have.
             await self._cancelling
-        self._remove_script()
+        note = self._note.read() if self._note is not None else ExitNote()
+        self._remove_files()
         code = used.code
         if code == 0:
             return TryEnd(True, "", code, used, self.pid)
         if code > 0 and self._status is not None and b'"exit-code"' not in self._status.value():
             return TryEnd(False, NO_SANDBOX, code, used, self.pid)
-        note = ExitNote.decode(self._note.value()) if self._note is not None else ExitNote()
         return TryEnd(False, note.reason or _describe(code), code, used, self.pid, is_lost=note.is_lost)
 
     def output(self) -> Capture | None:
@@ -241,14 +249,19 @@ class ProcessTry:
         self._write(data)
 
     def _write_script(self, text: str) -> Path:
-        path = self._runtime.scratch / f"{os.getpid()}-{next(self._runtime.numbers)}"
+        path = self._runtime.scratch / self._unique_name()
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o700)
         self._script = path
         with open(fd, "wb") as file:
             file.write(text.encode("utf-8", "surrogateescape"))
         return path
 
-    def _remove_script(self) -> None:
+    def _unique_name(self) -> str:
+        return f"{os.getpid()}-{next(self._runtime.numbers)}"
+
+    def _remove_files(self) -> None:
+        if self._note is not None:
+            self._note.close()
         if self._script is not None:
             self._script.unlink(missing_ok=True)
             self._script = None

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import os
 import time
+from pathlib import Path
 
-from evertick.executors.keeper.attempt_state import STARTED, AttemptEnd, AttemptState, Loss
+from evertick.executors.keeper.attempt_state import STARTED, STEP, AttemptEnd, AttemptState, Loss, StepEnd
 from evertick.executors.keeper.environment import marks_of_attempt
+from evertick.executors.keeper.exit_note_file import remove_other_notes, take_left_note
 from evertick.executors.keeper.process import Runtime
 from evertick.executors.keeper.procfs import boottime_us, leaders_of, snapshot, stat_of
 from evertick.executors.keeper.recorder import Recorder
@@ -16,7 +18,9 @@ from evertick.executors.keeper.spawn import end_family
 from evertick.executors.keeper.supervisor import Supervisor
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
 from evertick.executors.paths import open_folder, run_folder
+from evertick.model.lifecycle import FAILED, SUCCEEDED
 from evertick.model.loss import LossReason
+from evertick.planning.workflow import StepOutcome
 
 UNKNOWN_EXIT = Loss(LossReason.PROCESS_GONE, "its exit code is unknown because its keeper was killed")
 VANISHED = Loss(LossReason.PROCESS_GONE, "it was gone when its killed keeper was replaced")
@@ -27,6 +31,7 @@ def recover(
     supervisor: Supervisor, recorder: Recorder, orphans: list[AttemptState], has_rebooted: bool, runtime: Runtime
 ) -> None:
     """Finish the open attempts of the journal; those still alive, when they end."""
+    remove_other_notes(runtime.notes, [process for state in orphans for process in state.processes.items()])
     if not orphans:
         return
     table = snapshot(time.monotonic())
@@ -41,9 +46,10 @@ def recover(
         if alive:
             if state.started_at is None:
                 recorder.record(state, STARTED, started_at(alive[0]))
-            asyncio.get_running_loop().create_task(_watch(supervisor, state, alive, runtime)).add_done_callback(_done)
+            watch = _watch(supervisor, recorder, state, alive, runtime)
+            asyncio.get_running_loop().create_task(watch).add_done_callback(_done)
         else:
-            supervisor.finish(state, _lost(VANISHED))
+            supervisor.finish(state, _left_end(recorder, state, runtime.notes) or _lost(VANISHED))
 
 
 def started_at(pid: int) -> int:
@@ -74,8 +80,10 @@ def close_logs(root: int, state: AttemptState) -> None:
         os.close(folder)
 
 
-async def _watch(supervisor: Supervisor, state: AttemptState, pids: list[int], runtime: Runtime) -> None:
-    """They are not our children: their exit can be seen, but not their exit code."""
+async def _watch(
+    supervisor: Supervisor, recorder: Recorder, state: AttemptState, pids: list[int], runtime: Runtime
+) -> None:
+    """They are not our children: their exit can be seen, but not their exit code, unless they leave it in a note."""
     loop = asyncio.get_running_loop()
     marks = marks_of_attempt(state.attempt_id.key.run_id, state.attempt_id.attempt, runtime.identity)
     gone = {pid: asyncio.Event() for pid in pids}
@@ -104,7 +112,28 @@ async def _watch(supervisor: Supervisor, state: AttemptState, pids: list[int], r
         loop.remove_reader(fd)
         os.close(fd)
     del supervisor.cancellers[state.number]
-    supervisor.finish(state, _lost(UNKNOWN_EXIT))
+    # One that was ended says with which code it ended, and not how it would have.
+    left = _left_end(recorder, state, runtime.notes) if not tasks else None
+    supervisor.finish(state, left or _lost(UNKNOWN_EXIT))
+
+
+def _left_end(recorder: Recorder, state: AttemptState, notes: Path) -> AttemptEnd | None:
+    """The end of an attempt that is decided by the end of its only process; None: it is not known."""
+    left = [(pid, take_left_note(notes, pid, started_us)) for pid, started_us in state.processes.items()]
+    if len(left) != 1 or left[0][1] is None:
+        return None
+    pid, (head, note, at) = left[0][0], left[0][1]
+    is_good = note.exit_code == 0
+    if note.is_lost or not (head.decides_success if is_good else head.decides_failure):
+        return None
+    if state.started_at is None:
+        recorder.record(state, STARTED, head.started_at)
+    # Not the reason in its note: the secrets that it may hold were known to the killed keeper only.
+    detail = "" if is_good else f"exit code {note.exit_code}"
+    outcome = StepOutcome.SUCCEEDED if is_good else StepOutcome.FAILED
+    step = StepEnd(head.step, outcome, head.started_at, at, note.exit_code, head.tries, detail=detail)
+    recorder.record(state, STEP, pid, step._replace(digest=head.digest, has_log=True), is_reported=False)
+    return AttemptEnd(str(SUCCEEDED if is_good else FAILED), at, note.exit_code, detail)
 
 
 def _lost(loss: Loss) -> AttemptEnd:

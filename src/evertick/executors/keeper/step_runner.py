@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from evertick.executors.keeper.attempt_context import AttemptContext
 from evertick.executors.keeper.attempt_state import StepEnd
 from evertick.executors.keeper.environment import VALUE_MAX, is_variable
+from evertick.executors.keeper.exit_note_file import NO_HEAD
 from evertick.executors.keeper.output import Capture
 from evertick.executors.keeper.process import (
     NOT_EXECUTABLE,
@@ -105,10 +106,12 @@ class StepRunner:
         self._scope = scope
         self._log = context.log_of(step)
         self._tries = 0
+        self._started_at = 0
 
     async def run(self) -> tuple[StepEnd, int]:
         """How the step ended, and the pid of its last process."""
         name, started_at = self._step.name, _now()
+        self._started_at = started_at
         skipped = await skipped_by_condition(self._step, self._context, self._scope)
         if skipped is not None:
             return skipped, 0
@@ -202,6 +205,7 @@ class StepRunner:
             self._log.write,
             output_max,
             confinement,
+            context.note_head_of(step, self._started_at, self._tries) if program.has_exit_note else NO_HEAD,
         )
         try:
             process.start()

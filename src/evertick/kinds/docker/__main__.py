@@ -16,9 +16,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from evertick.kinds import RESULT_FD, ExitNote
+from evertick.kinds import ExitNote, write_exit_note, write_output
 from evertick.kinds.docker.engine import Engine, EngineAway, EngineError, Json
 from evertick.kinds.docker.program import INSTANCE, STEP_KEY, WATCHER
 from evertick.model.work import Pull
@@ -134,7 +134,7 @@ class ContainerStep:
                 for is_error, data in self._engine.logs(self._name):
                     fresh, skip = data[skip:], max(0, skip - len(data))
                     printed += len(fresh)
-                    _print(sys.stderr.buffer if is_error else sys.stdout.buffer, fresh)
+                    write_output(sys.stderr.buffer if is_error else sys.stdout.buffer, fresh)
                     away_since = None
                 end = self._look()
                 if end is not None:
@@ -241,20 +241,12 @@ def main(path: str) -> int:
         end = End(NOT_RUN, f"the container engine refused: {error}")
     if end.reason and end.reason != f"exit code {end.code}":
         _note(end.reason)
-    with open(RESULT_FD, "wb") as note:
-        note.write(ExitNote(end.reason, end.is_lost).encode())
+    write_exit_note(ExitNote(end.reason, end.is_lost, end.code))
     return end.code
 
 
-def _print(stream: BinaryIO, data: bytes) -> None:
-    if data:
-        stream.write(data)
-        stream.flush()
-
-
 def _note(text: str) -> None:
-    sys.stderr.write(f"[evertick: {text}]\n")
-    sys.stderr.flush()
+    write_output(sys.stderr.buffer, f"[evertick: {text}]\n".encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from evertick.errors import SettingsError
-from evertick.kinds import RESULT_FD, ExitNote
+from evertick.kinds import ExitNote, write_exit_note, write_output
 from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import Access, ApiAway, ApiError, Cluster, connect, jobs_path, pods_path
 from evertick.kinds.kubernetes.job_tracker import TICK_SECONDS, Action, Ending, JobTracker
@@ -210,8 +210,7 @@ def main(path: str) -> int:
     end = _run(request)
     if end.reason and end.reason != f"exit code {end.code}":
         _print_note(end.reason)
-    with open(RESULT_FD, "wb") as note:
-        note.write(ExitNote(end.reason, end.is_lost).encode())
+    write_exit_note(ExitNote(end.reason, end.is_lost, end.code))
     return end.code
 
 
@@ -232,8 +231,7 @@ def _run(request: Json) -> End:
 
 
 def _print(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    write_output(sys.stdout.buffer, data)
 
 
 def _print_problem(problem: str) -> None:
@@ -242,8 +240,7 @@ def _print_problem(problem: str) -> None:
 
 
 def _print_note(text: str) -> None:
-    sys.stderr.write(f"[evertick: {text}]\n")
-    sys.stderr.flush()
+    write_output(sys.stderr.buffer, f"[evertick: {text}]\n".encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":
