@@ -137,7 +137,7 @@ def openapi_page() -> str:
     from evertick.api.app import make_routes
     from evertick.api.openapi import describe
 
-    return json.dumps(describe(make_routes()), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(describe(make_routes(is_described=True)), indent=1, ensure_ascii=False) + "\n"
 
 
 def types_page() -> str:

@@ -51,7 +51,7 @@ class Call(NamedTuple):
 
 def operations() -> list[Operation]:
     found = []
-    for path, methods in describe(make_routes())["paths"].items():
+    for path, methods in describe(make_routes(is_described=True))["paths"].items():
         for method, one in methods.items():
             parameters = one.get("parameters", ())
             named = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import schemathesis
+from fastapi.routing import APIRoute
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
@@ -26,7 +27,7 @@ EXAMPLES = 12
 
 
 def test_every_operation_has_a_name_a_role_and_says_what_it_does():
-    described = describe(make_routes())
+    described = describe(make_routes(is_described=True))
     operations = [one for path in described["paths"].values() for one in path.values()]
     assert described["openapi"].startswith("3.1")
     assert all(one["summary"] and one["x-role"] for one in operations)
@@ -35,17 +36,27 @@ def test_every_operation_has_a_name_a_role_and_says_what_it_does():
 
 
 def test_every_parameter_says_what_it_means():
-    described = describe(make_routes())
+    described = describe(make_routes(is_described=True))
     operations = [one for path in described["paths"].values() for one in path.values()]
     parameters = [one for operation in operations for one in operation.get("parameters", ())]
     assert len(parameters) > 100
     assert [one["name"] for one in parameters if not one.get("description")] == []
 
 
+def test_what_is_served_builds_no_schema_of_a_result():
+    served, described = (
+        [one for one in make_routes(is_described=is_described).routes if isinstance(one, APIRoute)]
+        for is_described in (False, True)
+    )
+    assert [one.path for one in served] == [one.path for one in described]
+    assert [one.path for one in served if one.response_field is not None] == []
+    assert len([one for one in described if one.response_field is not None]) > 50
+
+
 @pytest.mark.slow
 def test_whatever_is_sent_the_answer_is_one_of_those_described(app_state, tokens, control):
     control.told = None  # nobody is there to answer, so nothing is waited for
-    schema = schemathesis.openapi.from_dict(describe(make_routes()))
+    schema = schemathesis.openapi.from_dict(describe(make_routes(is_described=True)))
     with TestClient(make_app(app_state), base_url=ORIGIN, raise_server_exceptions=False) as client:
         client.headers["authorization"] = f"Bearer {tokens[Role.ADMIN]}"
         found = [one for one in schema.get_all_operations() if isinstance(one, Ok)]

@@ -29,7 +29,7 @@ RUN = "etl@2026-03-02T02:00:00Z"
 RUNNING = "etl@2026-03-02T04:00:00Z"
 MODELS = {
     (method, route.path_format): route.response_model
-    for route in make_routes().router.routes
+    for route in make_routes(is_described=True).router.routes
     if isinstance(route, APIRoute) and route.response_model is not None
     for method in route.methods or ()
 }

@@ -46,17 +46,20 @@ own = Routes("api")
 
 
 @own.get("/openapi.json", Role.VIEWER)
-async def get_openapi() -> Response:
+def get_openapi() -> Response:
     """Get this description."""
-    return JSONResponse(describe(make_routes()))
+    return JSONResponse(describe(make_routes(is_described=True)))
 
 
 @cache
-def make_routes() -> FastAPI:
-    """All routes without authentication and without state, which comes with each request."""
+def make_routes(*, is_described: bool = False) -> FastAPI:
+    """All routes without authentication and without state, which comes with each request.
+
+    Only a description needs the schemas of the results: to build them takes longer than the rest of a start.
+    """
     app = FastAPI(title="Evertick", openapi_url=None, docs_url=None, redoc_url=None)
     for routes in (*ROUTES, own):
-        routes.install(app)
+        routes.install(app, is_described=is_described)
     problems.install(app)
     app.router.routes.append(Route("/{path:path}", serve_page, methods=None, include_in_schema=False))
     return app

@@ -111,7 +111,7 @@ class Routes:
     def __init__(self, tag: str, prefix: str = PREFIX) -> None:
         self._tag = tag
         self._prefix = prefix
-        self._routes: list[dict[str, Any]] = []
+        self._routes: list[tuple[Callable[..., Any], dict[str, Any]]] = []
 
     def serve(self, route: Route[Result], role: Role, **options: object) -> Callable[[Handler], Handler]:
         """Serve a route of the table that `evertick.Client` calls."""
@@ -129,30 +129,28 @@ class Routes:
     def delete(self, path: str, role: Role | None, **options: object) -> Callable[[Handler], Handler]:
         return self._add("DELETE", path, role, options)
 
-    def install(self, app: FastAPI) -> None:
-        for one in self._routes:
-            app.add_api_route(**one)
+    def install(self, app: FastAPI, *, is_described: bool) -> None:
+        for handler, one in self._routes:
+            app.add_api_route(**one, response_model=_result_type(handler) if is_described else None)
 
     def _add(
         self, method: str, path: str, role: Role | None, options: dict[str, object]
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
-            self._routes.append(
-                {
-                    "path": _NAMES.sub(rf"{{\1:{PART}}}", self._prefix + path),
-                    "endpoint": _answering(handler, is_quick=method == "GET"),
-                    "methods": [method],
-                    "response_model": _result_type(handler),
-                    "tags": [self._tag],
-                    "operation_id": handler.__name__,
-                    "summary": (inspect.getdoc(handler) or "").partition("\n")[0],
-                    "description": inspect.getdoc(handler) or "",
-                    "openapi_extra": {"x-role": OPEN if role is None else str(role)},
-                    # A caller without a token uses an address from elsewhere, perhaps with parameters added to it.
-                    "dependencies": [] if role is None else [Depends(no_strangers)],
-                    **options,
-                }
-            )
+            declared = {
+                "path": _NAMES.sub(rf"{{\1:{PART}}}", self._prefix + path),
+                "endpoint": _answering(handler, is_quick=method == "GET"),
+                "methods": [method],
+                "tags": [self._tag],
+                "operation_id": handler.__name__,
+                "summary": (inspect.getdoc(handler) or "").partition("\n")[0],
+                "description": inspect.getdoc(handler) or "",
+                "openapi_extra": {"x-role": OPEN if role is None else str(role)},
+                # A caller without a token uses an address from elsewhere, perhaps with parameters added to it.
+                "dependencies": [] if role is None else [Depends(no_strangers)],
+                **options,
+            }
+            self._routes.append((handler, declared))
             return handler
 
         return add
