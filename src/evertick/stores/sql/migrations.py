@@ -15,37 +15,63 @@ one runs. Each version of the schema says in the database itself which is the ol
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from importlib.metadata import version
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
 from evertick.errors import SchemaTooNew
 from evertick.stores.sql import hour_counts
-from evertick.stores.sql.schema import BY_END, DIALECTS_BY_END, JOBS, METADATA, RUNS, VERSIONS, ended_as_column
+from evertick.stores.sql.schema import (
+    DIALECTS_BY_END,
+    DIALECTS_WITH_PARTIAL,
+    JOBS,
+    METADATA,
+    PARTIAL,
+    RUNS,
+    VERSIONS,
+    runs_by_end,
+)
+
+if TYPE_CHECKING:
+    from alembic.operations import Operations
+
+
+DIALECTS_OF_MYSQL: Final = frozenset({"mysql", "mariadb"})
 
 
 class SchemaEditor:
     """The operations of a migration step: Alembic's, skipped for objects that exist."""
 
     def __init__(self, connection: sa.Connection) -> None:
-        from alembic.migration import MigrationContext  # loaded only where there is work for it
-        from alembic.operations import Operations
-
-        self.operations: Final = Operations(MigrationContext.configure(connection))
         self.dialect: Final = connection.dialect
         self._connection = connection
 
+    @cached_property
+    def operations(self) -> Operations:
+        # Loaded only to change a table: a new ledger is created without it, in a quarter of the time.
+        from alembic.migration import MigrationContext
+        from alembic.operations import Operations
+
+        return Operations(MigrationContext.configure(self._connection))
+
     def add_table(self, table: sa.Table) -> None:
         """Create a table with its indexes, or add the columns and indexes that it lacks."""
+        copy = table.to_metadata(sa.MetaData())
+        indexes = sorted(copy.indexes, key=lambda index: str(index.name))
+        if self.dialect.name in DIALECTS_WITH_PARTIAL:
+            for index in indexes:
+                if str(index.name) in PARTIAL:
+                    index.kwargs[f"{self.dialect.name}_where"] = PARTIAL[str(index.name)]
         if not self._look().has_table(table.name):
-            copy = table.to_metadata(sa.MetaData())
-            copy.kwargs.update(self._mysql_options())
+            if self.dialect.name in DIALECTS_OF_MYSQL:
+                copy.kwargs.update(self._mysql_options())
             copy.create(self._connection)
             return
         for column in table.columns:
             self.add_column(table.name, column)
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+        for index in indexes:
             index.create(self._connection, checkfirst=True)
 
     def add_column(self, table: str, column: sa.Column[Any]) -> None:
@@ -63,12 +89,6 @@ class SchemaEditor:
                 existing_nullable=column.nullable,
                 existing_server_default=column.server_default,
             )
-
-    def add_index(self, name: str, table: str, columns: list[str], *, where: str) -> None:
-        """An index; partial where the database can."""
-        if name not in {index["name"] for index in self._look().get_indexes(table)}:
-            condition = sa.text(where)
-            self.operations.create_index(name, table, columns, sqlite_where=condition, postgresql_where=condition)
 
     def recount(self) -> None:
         """Rebuild the hourly counts from the entries."""
@@ -97,14 +117,11 @@ class Step(NamedTuple):
 
 def create_ledger(editor: SchemaEditor) -> None:
     """The tables of `schema.py`."""
-    for table in METADATA.sorted_tables:
-        editor.add_table(table)
     # A column that the database computes when it is read. PostgreSQL has none that an index may be on, and an index on
     # the state itself would make each step of each run dearer there; its statistics know which states are rare.
-    if editor.dialect.name in DIALECTS_BY_END:
-        editor.add_column(RUNS.name, ended_as_column())
-        columns = ["ended_as", "scheduled_for", "job_id", "origin"]
-        editor.add_index(BY_END, RUNS.name, columns, where="ended_as IS NOT NULL")
+    runs = runs_by_end() if editor.dialect.name in DIALECTS_BY_END else RUNS
+    for table in METADATA.sorted_tables:
+        editor.add_table(runs if table is RUNS else table)
     # A ledger that is older than the hourly counts has entries that were not counted.
     editor.recount()
 

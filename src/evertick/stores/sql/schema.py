@@ -5,18 +5,24 @@ from __future__ import annotations
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
 
 from evertick.model.lifecycle import OPEN
 
 METADATA: Final = sa.MetaData()
+
+
+class MediumText(sa.Text):
+    """A text of 16 MB on MySQL, whose plain one ends at 64 KB; SQLAlchemy's own comes with all of its dialect."""
+
+    __visit_name__ = "MEDIUMTEXT"
+
 
 # Keys compare byte by byte on every database: an order by locale, case or trailing blanks would make pages skip
 # lines and two jobs one. MySQL and MariaDB name that collation differently, so their session sets it as a default.
 KEY: Final = sa.String(255).with_variant(sa.Text(collation="C"), "postgresql").with_variant(sa.Text(), "sqlite")
 PLACES: Final = sa.String(4_000).with_variant(sa.Text(collation="C"), "postgresql").with_variant(sa.Text(), "sqlite")
 WORD: Final = sa.String(32).with_variant(sa.Text(), "postgresql").with_variant(sa.Text(), "sqlite")
-TEXT: Final = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+TEXT: Final = sa.Text().with_variant(MediumText(), "mysql", "mariadb")
 INSTANT: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 # A table that is its own primary key index: an insert touches one tree less, and time-ordered rows lie together.
@@ -57,35 +63,24 @@ RUNS: Final = sa.Table(
     **_CLUSTERED,
 )
 sa.Index("evertick_runs_by_job", RUNS.c.job_id, RUNS.c.scheduled_for, RUNS.c.origin)
-# Few runs are open, so the index is small where it may be partial; MySQL has no such thing and indexes all.
-sa.Index(
-    "evertick_runs_open",
-    RUNS.c.is_open,
-    RUNS.c.bucket,
-    sqlite_where=RUNS.c.is_open == 1,
-    postgresql_where=RUNS.c.is_open == 1,
-)
+sa.Index("evertick_runs_open", RUNS.c.is_open, RUNS.c.bucket)
 # Most runs are the schedule's own; of the others a page is found without walking those.
 BY_TRIGGER: Final = "evertick_runs_by_trigger"
 NOT_SCHEDULED: Final = RUNS.c.trigger_kind != sa.literal_column("'scheduler'")
-sa.Index(
-    BY_TRIGGER,
-    RUNS.c.trigger_kind,
-    RUNS.c.scheduled_for,
-    RUNS.c.job_id,
-    RUNS.c.origin,
-    sqlite_where=NOT_SCHEDULED,
-    postgresql_where=NOT_SCHEDULED,
-)
+sa.Index(BY_TRIGGER, RUNS.c.trigger_kind, RUNS.c.scheduled_for, RUNS.c.job_id, RUNS.c.origin)
 # Computed by SQLite and MySQL themselves, and not there on PostgreSQL: the state of a run that did not end well.
 ENDED_AS: Final = sa.literal_column("evertick_runs.ended_as", WORD)
 BY_END: Final = "evertick_runs_by_end"
 DIALECTS_BY_END: Final = frozenset({"sqlite", "mysql", "mariadb"})
 
 
-def ended_as_column() -> sa.Column[str]:
+def runs_by_end() -> sa.Table:
+    """The table of runs with that column and its index."""
     text = "CASE WHEN is_open = 0 AND state <> 'succeeded' THEN state END"
-    return sa.Column("ended_as", WORD, sa.Computed(text, persisted=False))
+    runs = RUNS.to_metadata(sa.MetaData())
+    runs.append_column(sa.Column("ended_as", WORD, sa.Computed(text, persisted=False)))
+    sa.Index(BY_END, runs.c.ended_as, runs.c.scheduled_for, runs.c.job_id, runs.c.origin)
+    return runs
 
 
 GAPS: Final = sa.Table(
@@ -183,13 +178,7 @@ REQUESTS: Final = sa.Table(
     sa.Column("answer", TEXT),
     **_CLUSTERED,
 )
-sa.Index(
-    "evertick_requests_open",
-    REQUESTS.c.is_open,
-    REQUESTS.c.submitted_at,
-    sqlite_where=REQUESTS.c.is_open == 1,
-    postgresql_where=REQUESTS.c.is_open == 1,
-)
+sa.Index("evertick_requests_open", REQUESTS.c.is_open, REQUESTS.c.submitted_at)
 
 COUNTERS: Final = sa.Table(
     "evertick_counters",
@@ -222,5 +211,17 @@ VERSIONS: Final = sa.Table(
     sa.Column("evertick", sa.String(32), nullable=False),
     sa.Column("serves", sa.Integer, nullable=True),
 )
+
+DIALECTS_WITH_PARTIAL: Final = frozenset({"sqlite", "postgresql"})
+PARTIAL: Final[dict[str, sa.ColumnElement[bool]]] = {
+    "evertick_runs_open": RUNS.c.is_open == 1,
+    BY_TRIGGER: NOT_SCHEDULED,
+    BY_END: sa.literal_column("ended_as").is_not(None),
+    "evertick_requests_open": REQUESTS.c.is_open == 1,
+}
+"""Which rows an index holds where it may be partial: few runs are open. MySQL has no such thing and indexes all.
+
+Not options of the indexes themselves: `postgresql_where` loads that dialect in every process, whatever its ledger is.
+"""
 
 OPEN_STATES: Final = frozenset(state.value for state in OPEN)
