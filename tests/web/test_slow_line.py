@@ -120,6 +120,51 @@ def test_long_answers_are_small_on_the_line(page, busy):
     assert int(heard.value.header_value("content-length")) < len(heard.value.body()) / 5
 
 
+def test_a_list_that_is_shown_is_kept_current_by_changes(page, busy):
+    statuses = []
+    page.on("response", lambda response: statuses.append(response.status) if "/api/v1/runs?" in response.url else None)
+    page.goto(f"{busy.url}/runs")
+    wait_for(lambda: page.evaluate("1") and statuses.count(226) >= 2)
+    assert statuses[0] == 200
+    wait_until_current(page, busy)
+
+
+def test_a_tab_that_is_not_looked_at_asks_for_nothing(page, busy):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{busy.url}/runs")
+    page.locator("tbody tr").first.wait_for()
+    look(page, is_hidden=True)
+
+    def is_quiet():
+        # With four runs a second it would ask every second.
+        before = len(asked)
+        page.wait_for_timeout(3_000)
+        return len(asked) == before
+
+    wait_for(is_quiet)
+    look(page, is_hidden=False)
+    wait_until_current(page, busy)
+
+
+def wait_until_current(page, house):
+    """Until the page shows what is the newest run of the ledger now, or a newer one."""
+    newest = house.get("/runs?limit=1")["items"][0]["scheduled_for"]
+    hrefs = "links => links.map(link => decodeURIComponent(link.getAttribute('href')))"
+    links = page.locator("tbody a[href^='/runs/']")
+    wait_for(lambda: max(href.partition("@")[2] for href in links.evaluate_all(hrefs)) >= newest)
+
+
+def look(page, *, is_hidden):
+    page.evaluate(
+        """isHidden => {
+            Object.defineProperty(document, 'hidden', {get: () => isHidden, configurable: true});
+            document.dispatchEvent(new Event('visibilitychange'));
+        }""",
+        is_hidden,
+    )
+
+
 def test_an_outage_is_told_and_ends_by_itself(slow_page, line):
     slow_page.goto(f"{line.url}/overview")
     expect(slow_page.get_by_text("Live", exact=True)).to_be_visible()

@@ -24,6 +24,7 @@ from evertick.api.app_state import AppState
 from evertick.api.auth import App, AuthMiddleware
 from evertick.api.compression import Compressing
 from evertick.api.openapi import describe
+from evertick.api.revalidation import Revalidating
 from evertick.api.route_decorators import Routes
 from evertick.api.site import serve_page
 from evertick.operations.tokens import Role
@@ -68,4 +69,4 @@ def make_routes(*, is_described: bool = False) -> FastAPI:
 def make_app(app_state: AppState) -> App:
     """The whole ASGI application."""
     app = make_routes()
-    return AuthMiddleware(Compressing(app), app_state, app.router.routes)
+    return AuthMiddleware(Compressing(Revalidating(app, app_state.key)), app_state, app.router.routes)

@@ -71,11 +71,11 @@ async def _packed(head: Message, message: Message, *, is_wanted: bool) -> Messag
     if not headers.get("content-type", "").startswith(TYPES) or "content-encoding" in headers:
         return message
     headers.add_vary_header("Accept-Encoding")
-    if not is_wanted or len(body) < LEAST or head["status"] != 200:
+    if not is_wanted or len(body) < LEAST or head["status"] not in (200, 226):
         return message
-    etag = headers.get("etag")
-    if etag is not None:  # a file of the page, which is the same for every user
-        headers["etag"] = etag if etag.startswith("W/") else f"W/{etag}"
+    etag = headers.get("etag", "W/")
+    if not etag.startswith("W/"):  # a file of the page, which is the same for every user
+        headers["etag"] = f"W/{etag}"
         packed = _packed_file(body)
     else:
         packed = gzipped(body) if len(body) < BESIDE else await asyncio.to_thread(gzipped, body)

@@ -39,7 +39,8 @@ def _scheduler(context: Context) -> SchedulerState:
     report = context.report()
     return SchedulerState(
         alive=report is not None or context.is_scheduler_running(),
-        lag_seconds=None if report is None else report.lag_seconds,
+        # To a tenth: more digits would make each answer a new one.
+        lag_seconds=None if report is None or report.lag_seconds is None else round(report.lag_seconds, 1),
     )
 
 

@@ -1,6 +1,8 @@
 /** Requests to the API: one function for reads, one for actions, and errors that can be shown. */
 
 import { signal } from "@preact/signals";
+import { heardTime } from "../state/now";
+import { Answers, complete, headersFor, type Answer } from "./answers";
 import { answered, failed, sent } from "./connection";
 import { ApiError } from "./problem";
 import type { Session } from "./types";
@@ -11,6 +13,7 @@ interface Reply {
   status: number;
   isOk: boolean;
   text: string;
+  tag: string | null;
 }
 
 /** Who is signed in; undefined until the server has answered, null if no one is. */
@@ -35,6 +38,36 @@ export function withQuery(target: string, query: Query): string {
 
 export async function get<T>(target: string, signal?: AbortSignal): Promise<T> {
   return answer<T>(await reach(target, signal ? { signal } : {}));
+}
+
+const answers = new Answers();
+
+/** The last answer to a question that is asked again and again; undefined: none is kept. */
+export function lastAnswer<T>(name: string): T | undefined {
+  return answers.get(name)?.data as T | undefined;
+}
+
+/** Ask again: the server sends only what has changed. `name`: one for questions with similar answers, such as of a moving period. */
+export async function getAgain<T>(target: string, signal: AbortSignal, name = target): Promise<T> {
+  const before = answers.get(name);
+  const found = (await ask(target, signal, before)) ?? (await ask(target, signal, undefined));
+  if (!found) throw new ApiError(0, "The server's response cannot be read.");
+  answers.keep(name, found);
+  return found.data as T;
+}
+
+async function ask(target: string, signal: AbortSignal, before: Answer | undefined): Promise<Answer | undefined> {
+  const reply = await reach(target, { signal, headers: headersFor(before) });
+  const found = reply.isOk || reply.status === 304 ? complete(before, reply) : answer<undefined>(reply);
+  // An answer from before says nothing about the time.
+  const at = found !== before && (found?.data as { now?: unknown } | null | undefined)?.now;
+  if (typeof at === "string") heardTime(at);
+  return found;
+}
+
+/** Called at the end of a session: the next person to sign in must not see its data. */
+export function forgetAnswers(): void {
+  answers.forget();
 }
 
 export async function getText(target: string, signal: AbortSignal): Promise<string> {
@@ -68,7 +101,7 @@ async function reach(target: string, init: RequestInit): Promise<Reply> {
     // The response of a proxy whose server is down.
     if (response.status >= 502 && response.status <= 504) failed();
     else answered();
-    return { status: response.status, isOk: response.ok, text };
+    return { status: response.status, isOk: response.ok, text, tag: response.headers.get("etag") };
   } catch (problem) {
     if (problem instanceof DOMException && problem.name === "AbortError") throw problem;
     failed();
@@ -79,7 +112,10 @@ async function reach(target: string, init: RequestInit): Promise<Reply> {
 }
 
 function answer<T>(reply: Reply): T {
-  if (reply.status === 401) session.value = null;
+  if (reply.status === 401) {
+    session.value = null;
+    forgetAnswers();
+  }
   if (reply.isOk) return reply.status === 204 ? (undefined as T) : (JSON.parse(reply.text) as T);
   let said = `The server returned HTTP ${reply.status}.`;
   try {

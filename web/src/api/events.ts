@@ -10,6 +10,8 @@ const KINDS = ["run", "gap", "job", "node", "time", "alarm"];
 /** The server sends a beat every 15 seconds: after this long without one the connection is dead, whatever the browser reports. */
 const SILENCE_MS = 40_000;
 const AGAIN_MS = 3_000;
+/** Events for a page that is not looked at are kept up to this number; after more, it reads everything again. */
+const GATHERED_MAX = 500;
 
 const listeners = new Set<Listener>();
 let source: EventSource | null = null;
@@ -21,6 +23,7 @@ let silence = 0;
 /** Subscribe to events, batched for a quarter of a second: a storm of runs redraws the page four times a second. */
 export function listen(listener: Listener): () => void {
   listeners.add(listener);
+  document.addEventListener("visibilitychange", tellSoon);
   if (!source) connect();
   return () => listeners.delete(listener);
 }
@@ -77,6 +80,13 @@ function receive(kind: string, event: MessageEvent<string>): void {
 
 function tell(event: LiveEvent): void {
   gathered.push(event);
+  if (gathered.length > GATHERED_MAX) gathered = [{ id: 0, type: "reset", at: "" }];
+  tellSoon();
+}
+
+/** A page that is not looked at learns what happened when it is looked at again: until then it asks for nothing. */
+function tellSoon(): void {
+  if (document.hidden || !gathered.length) return;
   timer ||= window.setTimeout(() => {
     const batch = gathered;
     gathered = [];

@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Asker } from "./asker";
-import { get } from "./client";
+import { getAgain, lastAnswer } from "./client";
 import { listen } from "./events";
 import type { LiveEvent } from "./types";
 
@@ -13,20 +13,16 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
-const KEPT_MAX = 60;
-const kept = new Map<string, unknown>();
-
-function keep(target: string, data: unknown): void {
-  kept.delete(target);
-  kept.set(target, data);
-  if (kept.size > KEPT_MAX) kept.delete(kept.keys().next().value as string);
+function known<T>(target: string | null): { data?: T } {
+  const data = target === null ? undefined : lastAnswer<T>(target);
+  return data === undefined ? {} : { data };
 }
 
 /** `concerns` says whether an event may have changed the result; without it the result does not change. */
 export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) => boolean): Loaded<T> {
   const [state, setState] = useState<{ target: string | null; data?: T; error?: Error; isLoading: boolean }>(() => ({
     target,
-    ...(target && kept.has(target) ? { data: kept.get(target) as T } : {}),
+    ...known<T>(target),
     isLoading: target !== null,
   }));
   const judge = useRef(concerns);
@@ -39,14 +35,13 @@ export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) =
       setState({ target, isLoading: false });
       return;
     }
-    const made = new Asker<T>((signal) => get<T>(target, signal), {
+    const made = new Asker<T>((signal) => getAgain<T>(target, signal), {
       onAsk: () =>
         setState((old) => {
-          const data = old.target === target ? old.data : (kept.get(target) as T | undefined);
-          const error = old.target === target ? old.error : undefined;
-          return { target, ...(data === undefined ? {} : { data }), ...(error ? { error } : {}), isLoading: true };
+          if (old.target !== target) return { target, ...known<T>(target), isLoading: true };
+          return { ...old, isLoading: true };
         }),
-      onAnswer: (data) => (keep(target, data), setState({ target, data, isLoading: false })),
+      onAnswer: (data) => setState({ target, data, isLoading: false }),
       onProblem: (error) => setState((old) => ({ ...old, error, isLoading: false })),
     });
     asker.current = made;

@@ -1,7 +1,7 @@
 /** Who is looking, and what they may do. */
 
 import { signal } from "@preact/signals";
-import { get, send, session } from "../api/client";
+import { forgetAnswers, get, send, session } from "../api/client";
 import { isPassing } from "../api/problem";
 import type { Role, Session } from "../api/types";
 import { disconnect } from "../api/events";
@@ -50,6 +50,7 @@ export async function signIn(token: string): Promise<void> {
 
 export async function signOut(): Promise<void> {
   disconnect();
+  forgetAnswers();
   await send("/session", {}, "DELETE").catch(() => undefined);
   session.value = null;
 }

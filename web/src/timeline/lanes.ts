@@ -1,8 +1,7 @@
 /** Which lanes are known, and which to ask for: blocks of them, for a little more time than is shown. */
 
-import { get, withQuery } from "../api/client";
+import { getAgain, withQuery } from "../api/client";
 import type { Timeline, TimelineGroup, TimelineSort } from "../api/types";
-import { heardTime } from "../state/now";
 import { columnsOf, holds, spanOf, type Window } from "../time/window";
 import { prepare, type DrawnLane } from "./items";
 
@@ -164,8 +163,8 @@ export class Lanes {
       open: this.filter.open,
     });
     try {
-      const answer = await get<Timeline>(target, abort.signal);
-      heardTime(answer.now);
+      // The period moves on with the time: an answer is much like the one before, whatever its period.
+      const answer = await getAgain<Timeline>(target, abort.signal, `/timeline ${number}`);
       const lanes = answer.lanes.map(prepare);
       const now = performance.now();
       const restsUntil = now + Math.max(1_000, 4 * (now - asked));
