@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 MAIN = "__main__"
 
@@ -35,7 +35,7 @@ class CallableReference(NamedTuple):
     def target(self) -> str:
         return f"{self.module}:{self.name}"
 
-    def load(self) -> Callable[..., Any]:
+    def load(self) -> Callable[..., object]:
         """Import it; `NotImportable` says why that is not possible."""
         if self.module == MAIN and self.program != _program():
             raise NotImportable(
@@ -47,13 +47,13 @@ class CallableReference(NamedTuple):
         return functools.partial(call, *self.args, **self.kwargs)
 
 
-def find_target(target: str) -> Callable[..., Any]:
+def find_target(target: str) -> Callable[..., object]:
     """The callable with the name `module:function`; `NotImportable` says what is wrong with the name."""
     module, colon, name = target.partition(":")
     if not (module and colon and name):
         raise NotImportable(f"'{target}' is not 'module:function'")
     try:
-        found: Any = importlib.import_module(module)
+        found: object = importlib.import_module(module)
     except Exception as error:  # whatever the module raises while it is imported
         raise NotImportable(f"the module '{module}' cannot be imported: {type(error).__name__}: {error}") from error
     for part in name.split("."):
@@ -63,11 +63,11 @@ def find_target(target: str) -> Callable[..., Any]:
             raise NotImportable(f"the module '{module}' has no '{name}'") from None
     if not callable(found):
         raise NotImportable(f"'{target}' cannot be called")
-    call: Callable[..., Any] = found
+    call: Callable[..., object] = found
     return call
 
 
-def reference_of(call: Callable[..., Any]) -> CallableReference:
+def reference_of(call: Callable[..., object]) -> CallableReference:
     """The name of a callable; `NotImportable` says why it has none.
 
     While a decorator runs, the module does not have the name yet: whether it leads to the callable is not checked.
@@ -87,7 +87,7 @@ def reference_of(call: Callable[..., Any]) -> CallableReference:
     return CallableReference(module, name, args, MappingProxyType(kwargs), program)
 
 
-def _name_of(call: Callable[..., Any]) -> tuple[str, str]:
+def _name_of(call: Callable[..., object]) -> tuple[str, str]:
     qualname, module = getattr(call, "__qualname__", None), getattr(call, "__module__", None)
     if inspect.ismethod(call) and not isinstance(call.__self__, type):
         holder = _global_name(call.__self__)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from evertick.dispatch.broadcast import Broadcast, ReaderThread
 from evertick.dispatch.facts import Fact
@@ -59,9 +59,9 @@ class Event:
     status: str | None = None
     """The status of the scheduler: `starting`, `standby`, `running`, `stopping`, `stopped`."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The fields that are set, with their JSON names: `willRetry`, `scheduledFor`."""
-        plain: dict[str, Any] = {}
+        plain: dict[str, object] = {}
         for field in self.__dataclass_fields__:
             value = getattr(self, field)
             if value is not None:
@@ -183,7 +183,7 @@ def _check(name: str) -> None:
         raise InvalidArgument(f"unknown event '{name}'.", hint=hint)
 
 
-def _await(made: Coroutine[Any, Any, object], home: asyncio.AbstractEventLoop | None) -> None:
+def _await(made: Coroutine[object, object, object], home: asyncio.AbstractEventLoop | None) -> None:
     if home is None or home.is_closed():
         made.close()
         raise RuntimeError("the event loop that the listener runs on is closed")
@@ -239,5 +239,5 @@ class EventStream:
         return self._taken.popleft()
 
 
-def status_event(status: str, now: Instant, details: Mapping[str, Any] | None = None) -> Event:
+def status_event(status: str, now: Instant, details: Mapping[str, object] | None = None) -> Event:
     return Event(STATUS, to_datetime(now), status=status, detail=str(details) if details else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from evertick.errors import Conflict
 from evertick.model.job import Job
@@ -59,7 +58,7 @@ def resume_params(row: LedgerRow, job: Job | None) -> str:
     return json.dumps({**given, RESUME: earlier})
 
 
-def read_params(text: str) -> dict[str, Any]:
+def read_params(text: str) -> dict[str, object]:
     try:
         given = parse_json(text) if text else {}
     except ValueError:

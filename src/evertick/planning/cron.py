@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import floor
-from typing import Any, NoReturn
+from typing import NoReturn
 from zoneinfo import ZoneInfo
 
 from evertick.errors import CronError, DefinitionError, InvalidArgument
@@ -242,7 +242,7 @@ class Cron:
     def _expression(self) -> Expression:
         return read_expression(self.text, self.name)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Cron.parse, (self.text, self.timezone, self.name)
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from evertick.settings.kinds import Kind, Unfit
 
@@ -52,7 +52,7 @@ def place_calendars(calendars: tuple[Named, ...], base: Path) -> tuple[Named, ..
     return tuple((name, source.placed(base)) for name, source in calendars)
 
 
-def _calendars(value: Any) -> tuple[Named, ...]:
+def _calendars(value: object) -> tuple[Named, ...]:
     if not isinstance(value, Mapping):
         raise Unfit("it is not a table of names", _HINT)
     for name in value:
@@ -61,7 +61,7 @@ def _calendars(value: Any) -> tuple[Named, ...]:
     return tuple((str(name), _source(str(name), written)) for name, written in value.items())
 
 
-def _source(name: str, written: Any) -> CalendarSource:
+def _source(name: str, written: object) -> CalendarSource:
     if not isinstance(written, Mapping) or not written:
         raise Unfit(f"'{name}' does not say which days it has", _HINT)
     others = set(written) - set(_KEYS)
@@ -75,14 +75,14 @@ def _source(name: str, written: Any) -> CalendarSource:
     )
 
 
-def _texts(name: str, value: Any) -> list[str]:
+def _texts(name: str, value: object) -> list[str]:
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) and item.strip() for item in items):
         raise Unfit(f"'{name}' has a value that is neither a text nor a list of texts", _HINT)
     return [item.strip() for item in items]
 
 
-def _dates(name: str, value: Any) -> tuple[DateRange, ...]:
+def _dates(name: str, value: object) -> tuple[DateRange, ...]:
     """A list of days and ranges, or a table that gives each one a label."""
     if isinstance(value, Mapping):
         pairs = [(key, label) for key, label in value.items()]
@@ -94,7 +94,7 @@ def _dates(name: str, value: Any) -> tuple[DateRange, ...]:
     return found
 
 
-def _range(name: str, written: Any, label: Any) -> DateRange:
+def _range(name: str, written: object, label: object) -> DateRange:
     if not isinstance(label, str) or not label.isprintable():
         raise Unfit(f"'{name}' has a label that is not one line of text", 'Write "2026-12-24" = "Christmas Eve".')
     if isinstance(written, date) and not isinstance(written, datetime):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from evertick.model.notify import Channel, Mail, Slack, Webhook
@@ -20,7 +20,7 @@ _HINT: Final = 'Write ops = "https://host/path", {slack = "env:HOOK"} or {smtp =
 Named = tuple[str, Channel]
 
 
-def _channels(value: Any) -> tuple[Named, ...]:
+def _channels(value: object) -> tuple[Named, ...]:
     if not isinstance(value, Mapping):
         raise Unfit("it is not a table of names", _HINT)
     for name in value:
@@ -29,11 +29,11 @@ def _channels(value: Any) -> tuple[Named, ...]:
     return tuple((str(name), _channel(str(name), way)) for name, way in value.items())
 
 
-def _channel(name: str, value: Any) -> Channel:
+def _channel(name: str, value: object) -> Channel:
     if isinstance(value, str):
         return _by_text(name, value)
     ways = [way for way in _WAYS if isinstance(value, Mapping) and way in value]
-    if len(ways) != 1:
+    if not isinstance(value, Mapping) or len(ways) != 1:
         raise Unfit(f"'{name}' has no address", _HINT)
     (way,) = ways
     others = set(value) - {way, "headers"} if way == "webhook" else set(value) - {way}
@@ -58,7 +58,7 @@ def _by_text(name: str, text: str) -> Channel:
     return Slack(address) if is_slack else Webhook(address)
 
 
-def _addresses(name: str, value: Any) -> tuple[str, ...]:
+def _addresses(name: str, value: object) -> tuple[str, ...]:
     found: tuple[str, ...] = LINES.read(value)
     for text in found:
         if not _MAIL.fullmatch(text):
@@ -68,7 +68,7 @@ def _addresses(name: str, value: Any) -> tuple[str, ...]:
     return found
 
 
-def _headers(name: str, value: Any) -> tuple[tuple[str, str | Secret], ...]:
+def _headers(name: str, value: object) -> tuple[tuple[str, str | Secret], ...]:
     if not isinstance(value, Mapping):
         raise Unfit(f"the headers of '{name}' are not a table", 'Write {Authorization = "env:TOKEN"}.')
     for header in value:

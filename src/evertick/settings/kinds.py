@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from evertick.errors import DurationError
@@ -27,13 +27,16 @@ class Unfit(ValueError):
     """A value of the wrong kind: the reason, and what to write instead."""
 
 
+Read = TypeVar("Read")
+
+
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Generic[Read]):
     word: str
     """As the documentation calls it."""
-    read: Callable[[Any], Any]
+    read: Callable[[object], Read]
     """From what TOML gives, or from the text of a variable or an option; raises `Unfit`."""
-    show: Callable[[Any], str] = str
+    show: Callable[[Read], str] = str
     """As it may be shown; never a secret."""
     is_path: bool = False
     """Relative to the file it is written in."""
@@ -41,24 +44,26 @@ class Kind:
     """An environment variable may contain the value itself; a file only says where it is stored."""
 
 
-def count(least: int, most: int = 1_000_000_000, *, none: bool = False) -> Kind:
-    def read(value: Any) -> int | None:
-        if none and value == _NONE:
-            return None
-        if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
-            value = int(value)
-        if type(value) is not int:
-            raise Unfit("it is not a whole number", f"Write a number from {least:,} to {most:,}.")
-        if not least <= value <= most:
-            raise Unfit(f"it must be from {least:,} to {most:,}", f"Write such a number, for example {max(least, 1)}.")
-        return value
+def count(least: int, most: int = 1_000_000_000, *, none: bool = False) -> Kind[int | None]:
+    def read(value: object) -> int | None:
+        return None if none and value == _NONE else _whole(value, least, most)
 
     word = f"number from {least:,}" + (f" to {most:,}" if most < 1_000_000_000 else "")
     return Kind(f"{word}, or `none`" if none else word, read, lambda value: _NONE if value is None else str(value))
 
 
-def duration(*, forever: bool = False) -> Kind:
-    def read(value: Any) -> int | None:
+def _whole(value: object, least: int, most: int) -> int:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
+        value = int(value)
+    if type(value) is not int:
+        raise Unfit("it is not a whole number", f"Write a number from {least:,} to {most:,}.")
+    if not least <= value <= most:
+        raise Unfit(f"it must be from {least:,} to {most:,}", f"Write such a number, for example {max(least, 1)}.")
+    return value
+
+
+def duration(*, forever: bool = False) -> Kind[int | None]:
+    def read(value: object) -> int | None:
         if forever and value == _NEVER:
             return None
         if not isinstance(value, str):
@@ -72,8 +77,8 @@ def duration(*, forever: bool = False) -> Kind:
     return Kind(word, read, lambda value: _NEVER if value is None else format_duration(value))
 
 
-def choice(*words: str) -> Kind:
-    def read(value: Any) -> str:
+def choice(*words: str) -> Kind[str]:
+    def read(value: object) -> str:
         if value not in words:
             raise Unfit("it is not one of the choices", f"Write one of: {', '.join(words)}.")
         return str(value)
@@ -81,7 +86,7 @@ def choice(*words: str) -> Kind:
     return Kind(" or ".join(f"`{word}`" for word in words), read)
 
 
-def _flag(value: Any) -> bool:
+def _flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
     word = value.lower() if isinstance(value, str) else None
@@ -90,7 +95,7 @@ def _flag(value: Any) -> bool:
     return word in _YES
 
 
-def _line(value: Any) -> str:
+def _line(value: object) -> str:
     if not isinstance(value, str):
         raise Unfit("it is not a text", "Write it in quotes.")
     if not value.isprintable():
@@ -98,7 +103,7 @@ def _line(value: Any) -> str:
     return value.strip()
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     found = _SIZE.fullmatch(str(value)) if not isinstance(value, bool) else None
     if found is None or int(found[1]) == 0:
         raise Unfit("it is not a size", 'Write a number of bytes, or a text such as "64MiB".')
@@ -110,12 +115,12 @@ def _show_size(value: int) -> str:
     return f"{value // _UNITS[unit]}{unit}" if unit else str(value)
 
 
-def _path(value: Any) -> Path | None:
+def _path(value: object) -> Path | None:
     text = _line(value)
     return Path(text).expanduser() if text else None
 
 
-def _lines(value: Any) -> tuple[str, ...]:
+def _lines(value: object) -> tuple[str, ...]:
     """A list of texts; in a variable or an option they are parted by commas."""
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
@@ -123,20 +128,21 @@ def _lines(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for item in items if (text := _line(item))))
 
 
-def _limits(value: Any) -> tuple[tuple[str, int], ...]:
+def _limits(value: object) -> tuple[tuple[str, int], ...]:
     """A table of names and numbers; in a variable or an option `name=2,other=3`."""
     if isinstance(value, str):
         value = dict(_pair(part) for part in value.split(",") if part.strip())
     if not isinstance(value, Mapping):
         raise Unfit("it is not a table of names and numbers", "Write name = 2 below it.")
-    read = count(1, 1_000_000).read
-    for name in value:
+    limits = []
+    for name, number in value.items():
         if not _NAME.fullmatch(str(name)):
             raise Unfit(f"'{name}' is not a name", "Write it in lower case, with digits, '-', '_' and '.'.")
-    return tuple((name, read(number)) for name, number in value.items())
+        limits.append((name, _whole(number, 1, 1_000_000)))
+    return tuple(limits)
 
 
-def _secrets(value: Any) -> tuple[tuple[str, Value], ...]:
+def _secrets(value: object) -> tuple[tuple[str, Value], ...]:
     """A table of names and where a secret of each is kept; in a variable or an option `name=env:X,other=file:Y`."""
     if isinstance(value, str):
         value = dict(_pair(part) for part in value.split(",") if part.strip())
@@ -150,14 +156,14 @@ def _pair(part: str) -> tuple[str, str]:
     return name.strip(), number.strip()
 
 
-def _zone(value: Any) -> str:
+def _zone(value: object) -> str:
     text = _line(value)
     if not is_zone(text):
         raise Unfit("it is not a time zone", "Write an IANA name such as Europe/Berlin.")
     return text
 
 
-def value_of(text: Any) -> Value:
+def value_of(text: object) -> Value:
     """A text as it is, or `env:NAME` and `file:PATH`: where it is kept."""
     written = _line(text)
     source, colon, name = written.partition(":")
@@ -168,14 +174,14 @@ def value_of(text: Any) -> Value:
     return written
 
 
-def _secret(value: Any) -> Value:
+def _secret(value: object) -> Value:
     found = value_of(value)
     if isinstance(found, Secret) or not found:
         return found
     raise Unfit("a secret must not be in the file", "Write where it is kept: env:NAME or file:PATH.")
 
 
-def _address(value: Any) -> Value:
+def _address(value: object) -> Value:
     found = value_of(value)
     if isinstance(found, str) and found:
         parts = urlsplit(found)

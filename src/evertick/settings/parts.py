@@ -45,7 +45,7 @@ STATE_FOLDER = ".evertick"
 _LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
-def _a(kind: Kind, default: Any, meaning: str, shown: str | None = None) -> Any:
+def _a(kind: Kind[Any], default: Any, meaning: str, shown: str | None = None) -> Any:
     """A setting; `shown` is what the documentation calls a default that depends on the machine."""
     is_open = kind in (STORE, SECRET, SECRETS, ADDRESS, CHANNELS)
     return field(default=default, metadata={"kind": kind, "meaning": meaning, "shown": shown}, repr=not is_open)
@@ -442,7 +442,7 @@ class Setting(NamedTuple):
     """In the file; a dot parts the table from the name."""
     path: tuple[str, ...]
     """The attributes that lead to it."""
-    kind: Kind
+    kind: Kind[Any]
     default: Any
     meaning: str
     shown: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from evertick.model.instant import Instant, to_text
 from evertick.model.run import RunKey
@@ -23,15 +23,15 @@ class Timeline:
         self.now = now
         self.happened = 0
         """How many events there were."""
-        self._events: list[tuple[Instant, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._events: list[tuple[Instant, int, Callable[..., None], tuple[object, ...]]] = []
         self._number = 0
 
-    def at(self, instant: Instant, action: Callable[..., None], *args: Any) -> None:
+    def at(self, instant: Instant, action: Callable[..., None], *args: object) -> None:
         """Let something happen at an instant; one that has passed means now."""
         self._number += 1
         heappush(self._events, (max(instant, self.now), self._number, action, args))
 
-    def after(self, delay_us: int, action: Callable[..., None], *args: Any) -> None:
+    def after(self, delay_us: int, action: Callable[..., None], *args: object) -> None:
         self.at(self.now + delay_us, action, *args)
 
     def run_until(self, end: Instant) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -11,7 +11,7 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.output import note, output_option, show, show_lines, show_text
 from evertick.cli.target import Target, target_options
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def wait_options(command: Command) -> Command:

@@ -22,9 +22,9 @@ class Unparsable(ValueError):
     """The answer does not have the requested fields."""
 
 
-def parse_answer(text: str, fields: Sequence[str]) -> dict[str, Any]:
+def parse_answer(text: str, fields: Sequence[str]) -> dict[str, object]:
     """The declared fields; missing ones are None."""
-    found: Mapping[str, Any] | None = _object_in(text)
+    found: Mapping[str, object] | None = _object_in(text)
     if found is None:
         found = _lines_in(text, fields) or _prose_in(text, fields)
     if not found:
@@ -33,7 +33,7 @@ def parse_answer(text: str, fields: Sequence[str]) -> dict[str, Any]:
     return {field: coerce(by_name.get(field.lower())) for field in fields}
 
 
-def parse_batch(text: str, fields: Sequence[str], count: int) -> list[dict[str, Any] | None]:
+def parse_batch(text: str, fields: Sequence[str], count: int) -> list[dict[str, object] | None]:
     """One object for each item, from strict JSON without coercion; None for anything else."""
     rows = _array_in(text)
     if len(rows) != count:
@@ -41,7 +41,7 @@ def parse_batch(text: str, fields: Sequence[str], count: int) -> list[dict[str, 
     return [{field: row.get(field) for field in fields} if isinstance(row, dict) else None for row in rows]
 
 
-def parse_rows(text: str) -> list[dict[str, Any]]:
+def parse_rows(text: str) -> list[dict[str, object]]:
     """Every object of a JSON array."""
     rows = _array_in(text)
     if not all(isinstance(row, dict) for row in rows):
@@ -49,7 +49,7 @@ def parse_rows(text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def parse_object(text: str, fields: Sequence[str]) -> dict[str, Any]:
+def parse_object(text: str, fields: Sequence[str]) -> dict[str, object]:
     """The declared fields of one JSON object: strict, no coercion."""
     problem = "it holds no JSON object"
     for part in (*_FENCE.findall(text), text):
@@ -69,7 +69,7 @@ class WrongCount(Unparsable):
         super().__init__(f"AI returned {found} results but batch has {wanted} items")
 
 
-def coerce(value: Any) -> Any:
+def coerce(value: object) -> object:
     """`yes` is true, `n/a` is None, `12` is a number; any other text is unchanged."""
     if not isinstance(value, str):
         return value
@@ -89,7 +89,7 @@ def coerce(value: Any) -> Any:
     return int(number) if number.is_integer() and abs(number) < 1e15 else number
 
 
-def _object_in(text: str) -> dict[str, Any] | None:
+def _object_in(text: str) -> dict[str, object] | None:
     """The first object, or list of one object: in a fenced block, else anywhere; strict JSON, else lenient."""
     for part in (*_FENCE.findall(text), text):
         for read in (strict_at, lenient_at):
@@ -99,7 +99,7 @@ def _object_in(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _objects(text: str, read: Callable[[str, int], tuple[Any, int]]) -> Iterator[dict[str, Any]]:
+def _objects(text: str, read: Callable[[str, int], tuple[object, int]]) -> Iterator[dict[str, object]]:
     for start in _openings(text):
         try:
             value, _end = read(text, start)
@@ -137,8 +137,8 @@ def _openings(text: str) -> Iterator[int]:
         yield found.start()
 
 
-def _lines_in(text: str, fields: Sequence[str]) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
+def _lines_in(text: str, fields: Sequence[str]) -> Mapping[str, object]:
+    found: dict[str, object] = {}
     for field in fields:
         line = re.search(rf"^[ \t>*-]*[\"'`*_]*{re.escape(field)}[\"'`*_]*[ \t]*[:=][ \t]*(.+)$", text, re.I | re.M)
         if line:
@@ -146,8 +146,8 @@ def _lines_in(text: str, fields: Sequence[str]) -> Mapping[str, Any]:
     return found
 
 
-def _prose_in(text: str, fields: Sequence[str]) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
+def _prose_in(text: str, fields: Sequence[str]) -> Mapping[str, object]:
+    found: dict[str, object] = {}
     for field in fields:
         said = re.search(
             rf"\b{re.escape(field)}\b[ \t]+(?:is|was|are|equals)[ \t]+([^,;\n]+?)(?:[.,;\n]|$)", text, re.I

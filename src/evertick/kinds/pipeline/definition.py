@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from evertick.errors import DefinitionError
 from evertick.kinds.pipeline.filter_definition import Filter, read_filter
@@ -318,5 +318,5 @@ def _required(data: Plain, name: str) -> Plain:
     return part
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.kinds.pipeline.filter_definition import AskFilter, Filter, Rule, RuleFilter
 from evertick.kinds.pipeline.invoker import Caller, Question, TimedOut, in_order
@@ -87,7 +87,7 @@ def _field(item: RawItem, name: str) -> object:
     """A field of that name, else a path into nested ones: `owner.team`."""
     if name in item:
         return item[name]
-    value: Any = item
+    value: object = item
     for part in name.split("."):
         if not isinstance(value, Mapping) or part not in value:
             return _MISSING

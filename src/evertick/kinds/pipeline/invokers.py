@@ -96,7 +96,7 @@ def _python(value: object, field: str, directory: Path) -> Invoker:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        function: Any = importlib.import_module(module_name)
+        function: object = importlib.import_module(module_name)
         for name in path.split("."):
             function = getattr(function, name)
     except (ImportError, AttributeError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from evertick.kinds.pipeline.prompts import to_json
 from evertick.kinds.pipeline.result import ItemResult, Summary
@@ -115,7 +115,7 @@ def reduce_values(results: Sequence[ItemResult], summary: Summary, parameters: M
     }
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value in a table cell, shortened; the JSON output has all of it."""
     match value:
         case None:
@@ -135,7 +135,7 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-def _names(maps: Iterable[Mapping[str, Any]]) -> list[str]:
+def _names(maps: Iterable[Mapping[str, object]]) -> list[str]:
     """All names, in order of first appearance."""
     return list(dict.fromkeys(name for one in maps for name in one))
 

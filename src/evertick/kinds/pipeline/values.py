@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from evertick.errors import DefinitionError
 
-Plain: TypeAlias = Mapping[str, Any]
+Plain: TypeAlias = Mapping[str, object]
 
 
 def refuse(field: str, reason: str, hint: str | None = None) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from zlib import crc32
 
 from evertick.stores.disk import FILE_MODE, write_all
@@ -22,7 +22,7 @@ _END = b"]}}\n"
 class Fold:
     """A copy of the ledger as of its start, in a file beside the current snapshot; `seal` writes the same at once."""
 
-    def __init__(self, path: Path, known: dict[str, Any], contents: Contents, journal_end: int) -> None:
+    def __init__(self, path: Path, known: dict[str, object], contents: Contents, journal_end: int) -> None:
         self.path = path
         self.journal_end = journal_end
         """The snapshot contains the journal up to here."""

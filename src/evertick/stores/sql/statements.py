@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 ENTRY_COLUMNS: Final = (
     *("scheduled_for", "job_id", "origin", "bucket", "state", "is_open", "trigger_kind", "decided_at", "decided_by"),
@@ -195,7 +195,7 @@ class Statements:
     def _insert_entries(self, count: int) -> str:
         return self.insert_entry + f", ({self.tongue.marks(len(ENTRY_COLUMNS))})" * (count - 1)
 
-    def _change_of(self, is_known: tuple[bool, ...]) -> tuple[str, Callable[[Sequence[Any]], tuple[Any, ...]]]:
+    def _change_of(self, is_known: tuple[bool, ...]) -> tuple[str, Callable[[Sequence[object]], tuple[object, ...]]]:
         """The statement for changes with these known columns, and the function that takes its values from a row."""
         mark = self.tongue.mark
         columns = [name for name, known in zip(_SET, is_known, strict=False) if known or name in _ALWAYS_SET]
