@@ -15,7 +15,7 @@ from evertick.executors.fleet.member_logs import MemberLogs
 from evertick.executors.fleet.settings import Certificates, certificates_of, fleet_at
 from evertick.executors.kubernetes.executor import KubernetesExecutor
 from evertick.executors.local import LocalExecutor
-from evertick.kinds.docker import MOUNTS, SOCKET
+from evertick.kinds.docker import AUTH_FILE, MOUNTS, SOCKET
 from evertick.kinds.docker.engine import Engine, EngineAway, EngineError
 from evertick.kinds.kubernetes.cluster import Access, connect
 from evertick.kinds.kubernetes.program import CONTEXT, INSTANCE, KUBECONFIG, NAMESPACE, START
@@ -67,6 +67,7 @@ def environ_of(settings: Settings) -> dict[str, str]:
         START: str(cluster.start_timeout_us / SECOND),
         SOCKET: str(docker.socket) if docker.socket else None,
         MOUNTS: "\n".join(docker.mounts),
+        AUTH_FILE: str(docker.auth_file) if docker.auth_file else None,
     }
     return {**os.environ, **{name: value for name, value in named.items() if value}}
 

@@ -157,6 +157,9 @@ PLACES = {
     ),
     "kubernetes": Place(step(kubernetes=CHANGE), POD, {"resources": {"limits": {"memory": "1Gi"}}}),
     "docker": Place(step(docker=CHANGE), {"image": "busybox"}),
+    "registry": Place(
+        step(docker={"image": "busybox", "registry": CHANGE}), {"username": "other", "password": {"file": "token"}}
+    ),
     "ssh": Place(step(ssh=CHANGE), {"host": "db2", "command": "true"}),
     "clusterResources": Place(step(kubernetes={**POD, "resources": CHANGE}), {}),
     "clusterSecret": Place(

@@ -197,6 +197,22 @@ def told(text, file="jobs/report.yaml"):
             id="docker: two mounts in one place",
         ),
         pytest.param(
+            "steps: [{name: a, docker: {image: a, registry: {username: b, password: c}}}]\n",
+            1,
+            72,
+            "steps[0].docker.registry.password",
+            "must be a secret",
+            id="docker: a password in the job",
+        ),
+        pytest.param(
+            "steps: [{name: a, docker: {image: a, registry: {password: {env: B}}}}]\n",
+            1,
+            48,
+            "steps[0].docker.registry.username",
+            "has no username",
+            id="docker: a login without a name",
+        ),
+        pytest.param(
             "steps: [{name: a, docker: {image: a, memory: 1k}}]\n",
             1,
             46,

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,10 +44,14 @@ def wait_for(look: Callable[[], T | bool | None], what: str) -> T:
 class Process:
     """A command of ours with its children."""
 
-    def __init__(self, *words: str, log: Path) -> None:
+    def __init__(self, *words: str, log: Path, env: Mapping[str, str] | None = None) -> None:
         self._log = log.open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "evertick", *words], cwd=ROOT, stdout=self._log, stderr=self._log
+            [sys.executable, "-m", "evertick", *words],
+            cwd=ROOT,
+            env={**os.environ, **(env or {})},
+            stdout=self._log,
+            stderr=self._log,
         )
 
     @property
@@ -96,11 +100,18 @@ class Yard:
         words = ("fleet", "start", "--url", self.url, "--folder", str(self._hub), *how)
         self.scheduler = Process(*words, log=self.folder / "scheduler.log")
 
-    def join(self, name: str, *more: str, url: str | None = None, lease_us: int = LONG_US) -> Process:
+    def join(
+        self,
+        name: str,
+        *more: str,
+        url: str | None = None,
+        lease_us: int = LONG_US,
+        env: Mapping[str, str] | None = None,
+    ) -> Process:
         lease = () if "--lease" in more else ("--lease", str(lease_us / SECOND))
         words = ("fleet", "join", url or self.url, "--name", name, "--folder", str(self.folder / name), *lease, *more)
         how = ("--token", self.token()) if self._is_secure else ("--insecure",)
-        member = Process(*words, *how, log=self.folder / f"{name}.log")
+        member = Process(*words, *how, log=self.folder / f"{name}.log", env=env)
         self.members[name] = member
         return member
 

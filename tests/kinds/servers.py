@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import getpass
 import hashlib
 import json
@@ -123,13 +124,16 @@ class SshServer(Supervised):
 
 
 IMAGE = "localhost/evertick-test:1"
+LOGIN = "robot:geheim-1234"
+"""The account of the private registry."""
 _PROGRAMS = ("sh", "echo", "sleep", "cat", "id", "head", "tail", "touch", "mkdir")
 
 
 class Registry:
-    """A registry of images with one image, over HTTP on this machine."""
+    """A registry of images with one image, over HTTP on this machine; with a login, for that account only."""
 
-    def __init__(self, layer: Path) -> None:
+    def __init__(self, layer: Path, login: str = "") -> None:
+        expected = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
         data = layer.read_bytes()
         config = json.dumps(
             {
@@ -161,6 +165,12 @@ class Registry:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 asked.append(self.path)
+                if expected is not None and self.headers.get("Authorization") != expected:
+                    self.send_response(401)
+                    self.send_header("WWW-Authenticate", 'Basic realm="tests"')
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 body, kind = answers.get(self.path, (b"{}", ""))
                 self.send_response(200 if kind else 404)
                 self.send_header("Content-Type", kind or "application/json")
@@ -205,13 +215,14 @@ class PodmanServer(Supervised):
             '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
         )
         image = self._write_image()
-        self.registry = Registry(image)
+        self.registry, self.private = Registry(image), Registry(image, LOGIN)
         registries = self.folder / "registries.conf"
-        registries.write_text(f'[[registry]]\nlocation = "{self.registry.host}"\ninsecure = true\n')
+        hosts = (self.registry.host, self.private.host)
+        registries.write_text("".join(f'[[registry]]\nlocation = "{host}"\ninsecure = true\n' for host in hosts))
         self._env = {"CONTAINERS_CONF": str(settings), "CONTAINERS_REGISTRIES_CONF": str(registries)}
         places = ["--root", str(self.folder / "root"), "--runroot", str(self.folder / "run")]
         self._words = [*_without_hybrid_cgroups(), str(program), *places, "--storage-driver", "vfs"]
-        self._call("import", str(image), IMAGE)
+        self.call("import", str(image), IMAGE)
         self.serve()
 
     def serve(self) -> None:
@@ -224,8 +235,9 @@ class PodmanServer(Supervised):
         self.socket.unlink(missing_ok=True)
 
     def close(self) -> None:
-        self._call("rm", "--all", "--force", "--time", "0")
+        self.call("rm", "--all", "--force", "--time", "0")
         self.registry.close()
+        self.private.close()
         super().close()
 
     def _write_image(self) -> Path:
@@ -239,7 +251,7 @@ class PodmanServer(Supervised):
                 tar.add(path, name.lstrip("/"))
         return image
 
-    def _call(self, *words: str) -> None:
+    def call(self, *words: str) -> None:
         env = {**os.environ, **self._env}
         done = subprocess.run([*self._words, *words], env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

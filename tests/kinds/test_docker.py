@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -24,13 +25,14 @@ from evertick.kinds.docker.program import (
     docker_program,
     instance_of,
 )
+from evertick.kinds.docker.registry import Login, LoginFileError, read_login_file, registry_of
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.policy import Retry
 from evertick.model.run import RunKey
-from evertick.model.work import Container, Each, ItemValue, Mount, Param, Pull, Secret, Step
+from evertick.model.work import Container, Each, ItemValue, Mount, Param, Pull, RegistryLogin, Secret, Step
 from tests.executors.running import Place, job_of, key_of, kill, launch, sh, until
-from tests.kinds.servers import IMAGE, PodmanServer
+from tests.kinds.servers import IMAGE, LOGIN, PodmanServer
 
 pytestmark = pytest.mark.slow
 
@@ -296,12 +298,113 @@ def test_an_image_is_fetched_when_it_is_missing_or_always(place, server):
     assert fetches(registry.digest, Pull.ALWAYS, b"from the registry: alone\n")
 
 
+def private(server: PodmanServer, **known) -> Step:
+    return Step("main", Container(server.private.image, network="none", pull=Pull.ALWAYS, **known))
+
+
+def test_an_image_of_a_private_registry_is_fetched_with_the_login_of_its_step(place, key, server):
+    assert "unauthorized" in place.run(job_of(private(server)), key=key).detail.lower()
+    login = RegistryLogin("robot", Secret("env", "TOKEN"))
+    end = place.run(job_of(private(server, registry=login)), key=key, attempt=2)
+    assert (end.state, place.log(key, attempt=2)) == (
+        SUCCEEDED,
+        f"[evertick: fetching the image {server.private.image}]\nfrom the registry: alone\n".encode(),
+    )
+    wrong = RegistryLogin("TOKEN", Secret("env", "PATH"))
+    end = place.run(job_of(private(server, registry=wrong)), key=key, attempt=3)
+    assert (end.state, end.exit_code) == (FAILED, 125)
+
+
+def test_an_image_of_a_private_registry_is_fetched_with_the_login_of_the_machine(server, tmp_path):
+    """The file is Podman's own: `podman login` has written it."""
+    place, file = Place(tmp_path / "state"), tmp_path / "auth.json"
+    user, _, password = LOGIN.partition(":")
+    server.call("login", "--authfile", str(file), "--username", user, "--password", password, server.private.host)
+    place.open(environ={"EVERTICK_DOCKER_SOCKET": str(server.socket), "EVERTICK_DOCKER_AUTH_FILE": str(file)})
+    try:
+        assert place.run(job_of(private(server))).state is SUCCEEDED
+        file.write_text("{")
+        end = place.run(job_of(private(server)), key=key_of(1))
+        assert (end.state, end.exit_code) == (FAILED, 125)
+        assert "is not one of Docker or Podman" in end.detail
+    finally:
+        place.close()
+
+
+@pytest.mark.parametrize(
+    ("image", "registry"),
+    [
+        ("busybox", "docker.io"),
+        ("acme/report:1", "docker.io"),
+        ("docker.io/acme/report", "docker.io"),
+        ("ghcr.io/acme/report@sha256:12", "ghcr.io"),
+        ("localhost/a", "localhost"),
+        ("host:5000/a/b:2", "host:5000"),
+    ],
+)
+def test_the_registry_of_an_image(image, registry):
+    assert registry_of(image) == registry
+
+
+def _auth(text: str) -> dict[str, str]:
+    return {"auth": base64.b64encode(text.encode()).decode()}
+
+
+@pytest.mark.parametrize(
+    ("auths", "image", "user"),
+    [
+        pytest.param({"ghcr.io": _auth("a:b:c")}, "ghcr.io/acme/report:1", "a", id="the name of the registry"),
+        pytest.param({"https://ghcr.io/v2/": _auth("a:b:c")}, "ghcr.io/x", "a", id="an address"),
+        pytest.param({"https://index.docker.io/v1/": _auth("a:b:c")}, "acme/x", "a", id="Docker Hub by Docker"),
+        pytest.param({"docker.io": _auth("a:b:c")}, "busybox:1", "a", id="Docker Hub by Podman"),
+        pytest.param(
+            {"ghcr.io": _auth("a:b:c"), "ghcr.io/acme": _auth("d:b:c")}, "ghcr.io/acme/x:1", "d", id="the nearest part"
+        ),
+        pytest.param({"ghcr.io/acme/y": _auth("a:b:c")}, "ghcr.io/acme/x", None, id="another part"),
+        pytest.param({"host:5000": {"username": "a", "password": "b:c"}}, "host:5000/x", "a", id="written apart"),
+        pytest.param({"ghcr.io.evil.example": _auth("a:b:c")}, "ghcr.io/x", None, id="another registry"),
+        pytest.param({"ghcr.io": {}}, "ghcr.io/x", None, id="empty"),
+    ],
+)
+def test_the_login_of_an_image_in_a_file(tmp_path, auths, image, user):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"auths": auths}))
+    found = read_login_file(str(file), image)
+    assert found == (None if user is None else Login(user, "b:c"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("[]", "not one of Docker", id="a list"),
+        pytest.param('{"auths": {"ghcr.io": {"auth": "YQ=="}}}', "damaged", id="no password"),
+        pytest.param('{"credHelpers": {"ghcr.io": "pass"}}', "credential helper", id="a helper"),
+        pytest.param('{"credsStore": "desktop"}', "credential helper", id="a store"),
+    ],
+)
+def test_a_file_of_logins_that_cannot_be_used(tmp_path, text, said):
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    with pytest.raises(LoginFileError, match=said):
+        read_login_file(str(file), "ghcr.io/x")
+
+
 def test_an_image_that_is_there_is_not_fetched(place, key):
     assert place.run(job_of(container("true", pull=Pull.MISSING)), key=key).state is SUCCEEDED
     assert place.log(key) == b""
 
 
 # Its end
+
+
+def test_the_settings_of_today_decide_and_not_those_with_which_the_keeper_started(place, key, server):
+    first = place._opened[-1]
+    try:
+        place.open(environ={"PATH": os.environ["PATH"]})
+        assert "containers are not allowed" in place.run(job_of(container("true")), key=key).detail
+    finally:
+        place.open(environ=first._environ)
+    assert place.run(job_of(container("true")), key=key, attempt=2).state is SUCCEEDED
 
 
 def test_a_stop_ends_and_removes_the_container(place, key, server):

@@ -32,6 +32,7 @@ TABLES: Final[dict[str, Table]] = {
     "clusterResources": Table(work.CLUSTER_RESOURCES, "What a container needs: `resources`."),
     "clusterSecret": Table(work.CLUSTER_SECRET, "A value in a Secret of the cluster.", ("name", "key")),
     "docker": Table(work.DOCKER, "A container on this machine: `docker` of a step.", ("image",)),
+    "registry": Table(work.REGISTRY, "A login of a registry: `registry` of `docker`.", ("username", "password")),
     "ssh": Table(work.SSH, "A command on another machine: `ssh` of a step.", ("host", "command")),
     "each": Table(work.EACH, "A step that runs for each of several values: `each`."),
     "repeat": Table(work.REPEAT, "A step that runs repeatedly: `repeat`."),

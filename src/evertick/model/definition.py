@@ -268,6 +268,8 @@ def _container(one: Container) -> Iterator[str]:
         yield f"pull: {one.pull}"
     if one.is_read_only:
         yield "read_only: true"
+    if one.registry is not None:
+        yield from _env((("username", one.registry.username), ("password", one.registry.password)), "registry")
 
 
 def _ssh(ssh: SshCommand) -> Iterator[str]:

@@ -171,6 +171,14 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistryLogin:
+    """The account with which an image is fetched."""
+
+    username: Value
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """A container on the machine that runs the job, by way of Docker or Podman; the step ends as it does."""
 
@@ -193,6 +201,8 @@ class Container:
     pull: Pull = Pull.MISSING
     is_read_only: bool = False
     """Whether its own files cannot be written."""
+    registry: RegistryLogin | None = None
+    """None: as the operator of the machine or the engine has it."""
 
 
 Kind: TypeAlias = Command | Script | PythonCall | HttpCall | Pipeline | SubJob | Pod | SshCommand | Container

@@ -360,6 +360,13 @@ class DockerSettings:
         "none: containers are not allowed",
     )
     mounts: tuple[str, ...] = _a(LINES, (), "Folders that containers may mount, with everything below them.")
+    auth_file: Path | None = _a(
+        PATH,
+        None,
+        "File with the logins of registries, as `docker login` and `podman login` write it, for images of every job. "
+        "Credential helpers are not asked.",
+        "none: a step names its own, or the engine has some",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,16 @@ DOCKER: Final[Fields] = {
     "network": Field(TEXT, "`none`, `host`, `bridge` or a network of the engine.", "the engine's default", "none"),
     "pull": Field(choice(PULLS), "When the image is fetched.", "`missing`", "never"),
     "readOnly": Field(FLAG, "Whether its own files cannot be written; mounts are not affected.", "`false`", True),
+    "registry": Field(
+        ref("registry"),
+        "The account with which the image is fetched.",
+        "as in `docker.auth_file`",
+        {"username": "robot", "password": {"env": "REGISTRY_PASSWORD"}},
+    ),
+}
+REGISTRY: Final[Fields] = {
+    "username": Field(VALUE, "The name of the account.", "", "robot"),
+    "password": Field(ref("secret"), "Its password or token: a secret.", "", {"env": "REGISTRY_PASSWORD"}),
 }
 SSH: Final[Fields] = {
     "host": Field(TEXT, "The name or address of the machine, or a `Host` of the OpenSSH configuration.", "", "db1"),

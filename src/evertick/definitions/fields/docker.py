@@ -7,18 +7,20 @@ from typing import Final
 
 from evertick.definitions.catalogue.limits import PATH_MAX
 from evertick.definitions.catalogue.words import PULLS
-from evertick.definitions.catalogue.work import DOCKER
+from evertick.definitions.catalogue.work import DOCKER, REGISTRY
+from evertick.definitions.fields.environment import read_value
 from evertick.definitions.fields.templates import check_template
 from evertick.definitions.fields.values import choice_of, flag_of, line_of, read_command, texts_of
 from evertick.definitions.nodes import Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section, section_of
-from evertick.model.work import Container, Mount, Pull
+from evertick.model.work import Container, Mount, Pull, RegistryLogin, Secret, Value
 
 CPUS_MAX: Final = 1_024
 MOUNTS_MAX: Final = 50
 MEMORY_MIN: Final = 6 * 1024 * 1024
 """What Docker accepts."""
 _EXAMPLE: Final = "docker: {image: ghcr.io/acme/report:1.4}"
+_LOGIN: Final = "registry: {username: robot, password: {env: REGISTRY_PASSWORD}}"
 _IMAGE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,999}")
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")
@@ -48,6 +50,7 @@ def read_container(node: Node, field: str, report: Report) -> Container | None:
         network=_read_shape(section, "network", _NAME, "Write none, host, bridge or the name of a network.", report),
         pull=(choice_of(pull, section.field("pull"), report, PULLS) if pull else None) or Pull.MISSING,
         is_read_only=bool(flag_of(read_only, section.field("readOnly"), report)) if read_only else False,
+        registry=_read_registry(section, report),
     )
     if container.is_shell and container.args:
         section.contradict("command", "args", "a command for the shell has no arguments")
@@ -125,6 +128,25 @@ def _read_memory(section: Section, report: Report) -> int | None:
         report.error(node, field, f"'{field}' cannot be '{text}'.", "Write 6m or more, for example 512m or 2g.")
         return None
     return size
+
+
+def _read_registry(section: Section, report: Report) -> RegistryLogin | None:
+    node, field = section.take("registry"), section.field("registry")
+    inner = section_of(node, field, report, REGISTRY, _LOGIN) if node else None
+    if inner is None:
+        return None
+    found: dict[str, Value | None] = {}
+    for name in REGISTRY:
+        place = inner.take(name)
+        if place is None:
+            report.error(inner.node, inner.field(name), f"'{field}' has no {name}.", f"Write {_LOGIN}.")
+        found[name] = read_value(place, inner.field(name), report) if place else None
+        if name == "password" and isinstance(found[name], str):
+            reason = f"'{inner.field(name)}' must be a secret, not a text that everyone who sees the job can read."
+            report.error(place, inner.field(name), reason, f"Write {_LOGIN}.")
+    inner.finish(f"'{field}'")
+    username, password = found["username"], found["password"]
+    return RegistryLogin(username, password) if username is not None and isinstance(password, Secret) else None
 
 
 def _read_cpus(section: Section, report: Report) -> float | None:

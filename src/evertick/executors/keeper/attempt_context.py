@@ -277,13 +277,18 @@ class AttemptContext:
 
     def _container(self, step: Step, container: Container) -> Program:
         from evertick.kinds.docker.program import Allowed, StepId, docker_program, instance_of
+        from evertick.kinds.docker.registry import Login
 
         launch, runtime = self._launch, self._runtime
-        # A member's operator decides about the member.
-        allowed = Allowed.of(launch.secrets if runtime.member_file is None else runtime.env)
+        # A member's operator decides about the member. Here the settings do, as they are now: this keeper may be older.
+        allowed = Allowed.of(runtime.env if variables.MEMBER in self._variables else launch.secrets)
         step_id = StepId(instance_of(runtime.home), launch.key, launch.attempt, step.name)
         folder = self.folder_of(step) or os.path.expanduser("~")
-        return docker_program(container, step_id, self._env_elsewhere(step), allowed, folder, runtime.grace_seconds)
+        env, login = self._env_elsewhere(step), None
+        if container.registry is not None:
+            value_of = self._secrets.value_of
+            login = Login(value_of(container.registry.username), value_of(container.registry.password))
+        return docker_program(container, step_id, env, allowed, folder, runtime.grace_seconds, login)
 
     def process_env_of(self, step: Step, confinement: Confinement) -> dict[str, str]:
         """The environment of the process here: of a step that runs elsewhere, only what finds and describes it."""

@@ -6,5 +6,6 @@ from typing import Final
 
 SOCKET: Final = "EVERTICK_DOCKER_SOCKET"
 MOUNTS: Final = "EVERTICK_DOCKER_MOUNTS"
-ACCESS: Final = (SOCKET, MOUNTS)
+AUTH_FILE: Final = "EVERTICK_DOCKER_AUTH_FILE"
+ACCESS: Final = (SOCKET, MOUNTS, AUTH_FILE)
 """The variables by which the operator of a machine allows containers; its jobs do not inherit them."""

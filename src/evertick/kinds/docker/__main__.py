@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from evertick.kinds import ExitNote, write_exit_note, write_output
 from evertick.kinds.docker.engine import Engine, EngineAway, EngineError, Json
 from evertick.kinds.docker.program import INSTANCE, STEP_KEY, WATCHER
+from evertick.kinds.docker.registry import LoginFileError, read_login_file
 from evertick.model.work import Pull
 
 NOT_RUN: Final = 125
@@ -55,6 +56,8 @@ class ContainerStep:
         self._name: str = request["name"]
         self._image: str = request["image"]
         self._pull = Pull(request["pull"])
+        self._auth: str = request["auth"]
+        self._auth_file: str = request["auth_file"]
         self._spec: Json = request["spec"]
         self._grace: int = request["grace"]
         self._messages: queue.SimpleQueue[str | End] = queue.SimpleQueue()
@@ -91,9 +94,13 @@ class ContainerStep:
         if self._pull is not Pull.ALWAYS and (self._pull is Pull.NEVER or self._engine.has_image(self._image)):
             return
         _note(f"fetching the image {self._image}")
-        for _ in self._engine.pull(self._image):
+        for _ in self._engine.pull(self._image, self._auth or self._machine_auth()):
             if self._is_stopped:
                 return
+
+    def _machine_auth(self) -> str:
+        login = read_login_file(self._auth_file, self._image) if self._auth_file else None
+        return login.header(self._image) if login is not None else ""
 
     def _run_container(self, guard: _Guard) -> End:
         guard.watch(self._create())
@@ -239,6 +246,8 @@ def main(path: str) -> int:
         end = End(NOT_RUN, f"the container engine does not answer: {error}", step.has_started)
     except EngineError as error:
         end = End(NOT_RUN, f"the container engine refused: {error}")
+    except LoginFileError as error:
+        end = End(NOT_RUN, str(error))
     if end.reason and end.reason != f"exit code {end.code}":
         _note(end.reason)
     write_exit_note(ExitNote(end.reason, end.is_lost, end.code))

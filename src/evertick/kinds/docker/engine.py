@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -116,12 +116,12 @@ class Engine:
             raise
         return True
 
-    def pull(self, image: str) -> Iterator[Json]:
-        """Fetch an image; the steps of it as the engine reports them."""
+    def pull(self, image: str, auth: str = "") -> Iterator[Json]:
+        """Fetch an image, with a login as `Login.header` writes it; the steps of it as the engine reports them."""
         name, tag = split_image(image)
         path = f"/images/create?{urlencode({'fromImage': name, 'tag': tag})}"
         # An engine that fetches a large layer may be silent for long: the step's own timeout applies.
-        with self._open("POST", self._versioned(path), None, None) as answer:
+        with self._open("POST", self._versioned(path), None, None, auth) as answer:
             for line in answer:
                 if line.strip():
                     found = json.loads(line)
@@ -145,12 +145,14 @@ class Engine:
         return f"/v{self._version}{path}"
 
     def _open(
-        self, method: str, path: str, body: Json | None = None, seconds: float | None = ANSWER_SECONDS
+        self, method: str, path: str, body: Json | None = None, seconds: float | None = ANSWER_SECONDS, auth: str = ""
     ) -> _Answer:
         connection = _Connection(self._path, seconds)
         try:
             data = None if body is None else json.dumps(body).encode()
-            headers: Mapping[str, str] = {} if data is None else {"Content-Type": "application/json"}
+            headers = {"Content-Type": "application/json"} if data is not None else {}
+            if auth:
+                headers["X-Registry-Auth"] = auth
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
             if answer.status >= http.client.MULTIPLE_CHOICES:

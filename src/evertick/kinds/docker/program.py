@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from evertick.kinds import PAYLOAD_FD, Program, StepError
-from evertick.kinds.docker import MOUNTS, SOCKET
+from evertick.kinds.docker import AUTH_FILE, MOUNTS, SOCKET
 from evertick.kinds.docker.engine import Json
+from evertick.kinds.docker.registry import Login
 from evertick.kinds.kubernetes.names import digest_of, slug_of
 from evertick.model.run import RunKey
 from evertick.model.work import Container, Mount
@@ -43,18 +44,26 @@ class Allowed:
 
     socket: str = ""
     mounts: tuple[str, ...] = ()
+    auth_file: str = ""
+    """With the logins of registries; empty: the engine's own, if it has some."""
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Allowed:
         folders = environ.get(MOUNTS, "").replace(",", "\n").splitlines()
         mounts = tuple(os.path.expanduser(one.strip()) for one in folders if one.strip())
-        return cls(environ.get(SOCKET, "").strip(), mounts)
+        return cls(environ.get(SOCKET, "").strip(), mounts, os.path.expanduser(environ.get(AUTH_FILE, "").strip()))
 
 
 def docker_program(
-    container: Container, step_id: StepId, env: Mapping[str, str], allowed: Allowed, folder: str, grace_seconds: float
+    container: Container,
+    step_id: StepId,
+    env: Mapping[str, str],
+    allowed: Allowed,
+    folder: str,
+    grace_seconds: float,
+    login: Login | None = None,
 ) -> Program:
-    """`env` is the container's environment; `folder` is where relative mounts begin."""
+    """`env` is the container's environment; `folder` is where relative mounts begin; `login` is the step's own."""
     if not allowed.socket:
         raise StepError(
             "containers are not allowed on this machine. Its operator sets 'docker.socket' to the socket of Docker or "
@@ -65,6 +74,8 @@ def docker_program(
         "name": container_name(step_id),
         "image": container.image,
         "pull": str(container.pull),
+        "auth": login.header(container.image) if login is not None else "",
+        "auth_file": allowed.auth_file,
         "spec": container_spec(container, step_id, env, allowed, folder),
         # The process must have ended its container before it is killed itself.
         "grace": max(1, int(grace_seconds) - 2),
