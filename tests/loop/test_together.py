@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evertick.dispatch.lookup import stops
-from evertick.loop.effects import LookUpStops, Stop
+from evertick.loop.effects import Commit, LookUpStops, Stop
 from evertick.loop.fire import FENCE_BITS
 from evertick.loop.messages import (
     CancelRun,
@@ -20,6 +20,7 @@ from evertick.loop.messages import (
     RunHeartbeat,
     RunStarted,
     RunUnknown,
+    StopsSeen,
 )
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.facts import read_facts
@@ -235,3 +236,26 @@ def test_the_next_process_of_a_node_ends_what_an_owner_wanted_ended_while_it_was
     (asked,) = [one for one in second.effects if isinstance(one, LookUpStops)]
     second.say(*stops(second.store, asked), *stops(second.store, asked))
     assert [one for one in second.effects if isinstance(one, Stop)] == [Stop(NINE, 1, "cancelled by anna")]
+
+
+def test_a_node_that_restarts_reports_many_runs_in_one_write_and_asks_about_them_in_one_query(monkeypatch):
+    """A write and a query for each would delay the plans of a node that crashes again and again until it has none."""
+    jobs = [job(f"j{number}") for number in range(30)]
+    first = LoopDriver(*jobs, now=at("08:59:50"))
+    first.own()
+    first.run_until(at("09:00:05"))
+    second = LoopDriver(*jobs, store=first.store, now=first.now)
+    orphans = second.store.load().open_runs
+    second.say(OrphansFound(orphans))
+    (asked,) = [one for one in second.effects if isinstance(one, LookUpStops)]
+    queries = []
+    query = second.store.query
+    monkeypatch.setattr(second.store, "query", lambda *where: queries.append(where) or query(*where))
+    assert len(asked.keys) == len(orphans) == 30
+    assert stops(second.store, asked) == [StopsSeen([])]
+    assert len(queries) == 1
+
+    decided = second.say(*(RunUnknown(row.key, 1) for row in orphans))
+    (written,) = [one for one in decided.effects if isinstance(one, Commit)]
+    assert {request.job_id for request in written.batch.requests} == {row.key.job_id for row in orphans}
+    assert len({request.id for request in written.batch.requests}) == 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from evertick.loop.effects import Audit, LookUpOutcomes, LookUpStops
 from evertick.loop.messages import (
@@ -22,6 +22,10 @@ from evertick.model.lifecycle import CANCELLED, FAILED, LAUNCHING, LOST, OPEN, R
 from evertick.model.run import LedgerRow, RunKey
 from evertick.routing.strategies import HISTORY
 from evertick.store import Ledger, RunFilter
+
+PAGE = 1_000
+JOBS_TOGETHER = 500
+"""Jobs named in one query."""
 
 
 def read_gained(store: Ledger, epochs: Mapping[int, int], buckets: Collection[int] | None = None) -> BucketsGained:
@@ -56,7 +60,7 @@ def _row(store: Ledger, key: RunKey) -> LedgerRow | None:
     where = RunFilter(job_ids=[key.job_id], since=key.scheduled_for, until=key.scheduled_for + 1)
     after = None
     while True:
-        page = store.query(where, after, 1_000)
+        page = store.query(where, after, PAGE)
         found = next((row for row in page.rows if row.key == key), None)
         if found is not None or page.after is None:
             return found
@@ -72,15 +76,28 @@ def outcomes(store: Ledger, asked: LookUpOutcomes) -> list[Message]:
 
 def stops(store: Ledger, asked: LookUpStops) -> list[Message]:
     """Which of the runs their node must end."""
-    rows = [row for key in asked.keys if (row := _row(store, key)) is not None]
+    keys = frozenset(asked.keys)
     found = [
         StopWanted(row.key, row.attempt, detail)
-        for row in rows
-        if row.state in (LAUNCHING, RUNNING)
-        and row.executor == asked.executor
-        and (detail := read_facts(row.facts).stop)
+        for row in _active_rows(store, asked)
+        if row.key in keys and (detail := read_facts(row.facts).stop)
     ]
     return [StopsSeen(found)]
+
+
+def _active_rows(store: Ledger, asked: LookUpStops) -> Iterator[LedgerRow]:
+    """The active runs of these jobs on the executor; a query for each run would hold up the writer."""
+    job_ids = sorted({key.job_id for key in asked.keys})
+    for first in range(0, len(job_ids), JOBS_TOGETHER):
+        names = job_ids[first : first + JOBS_TOGETHER]
+        where = RunFilter(job_ids=names, states=(LAUNCHING, RUNNING), executors=(asked.executor,))
+        after = None
+        while True:
+            page = store.query(where, after, PAGE)
+            yield from page.rows
+            if page.after is None:
+                break
+            after = page.after
 
 
 def open_runs(store: Ledger, audit: Audit) -> list[Message]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from evertick.loop.claims import claims_of, claims_without
 from evertick.loop.effects import Commit, Record
@@ -13,6 +13,9 @@ from evertick.model.ledger import Batch, DefinitionLine, JobRecord, Request, Sch
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.planning.deadlines import Deadline
+
+REPORTS_TOGETHER = 200
+"""Reports in one transaction at most: each may carry the steps of its run."""
 
 
 class BatchBuilder:
@@ -168,12 +171,16 @@ def _rested_on(state: State, epochs: Mapping[int, int]) -> dict[int, int]:
     return rested_on
 
 
-def alone(state: State, request: Request) -> Commit:
-    """A request by itself, without epochs: it is valid whichever node owns its job."""
-    number = next_number(state)
-    batch = Batch(by=by(state, number), requests=[request])
-    state.batches[number] = PendingBatch(batch, [], {})
-    return Commit(number, batch)
+def commit_reports(state: State, reports: Sequence[Request]) -> Iterator[Commit]:
+    """Reports to other owners, without epochs: they are valid whichever node owns their jobs.
+
+    Together, because a node that restarts has one for each of its runs, and planning pauses behind many commits.
+    """
+    for first in range(0, len(reports), REPORTS_TOGETHER):
+        number = next_number(state)
+        batch = Batch(by=by(state, number), requests=reports[first : first + REPORTS_TOGETHER])
+        state.batches[number] = PendingBatch(batch, [], {})
+        yield Commit(number, batch)
 
 
 def record(state: State, changes: Sequence[Change]) -> Record:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from evertick.loop.batch_builder import BatchBuilder, alone, by, commit_again, record
+from evertick.loop.batch_builder import BatchBuilder, by, commit_again, commit_reports, record
 from evertick.loop.effects import Effect, Launch, Log, Stop
 from evertick.loop.runs import EndedRun, OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
@@ -50,6 +50,7 @@ class Turn:
         "_changes",
         "_draft",
         "_effects",
+        "_forwarded",
         "_resubmitted",
         "missed",
         "now",
@@ -73,6 +74,8 @@ class Turn:
         self._changes: list[Change] = []
         """The outcomes of runs, for the write after the transaction."""
         self._effects: list[Effect] = []
+        self._forwarded: list[Request] = []
+        """Reports to the owners of other jobs."""
         self._resubmitted: list[tuple[PendingBatch, Collection[int]]] = []
 
     # --- what goes into the transaction
@@ -306,9 +309,9 @@ class Turn:
             "node": self.state.node,
         }
         # Under its own id: an owner with newer information may have answered an earlier one without using it.
-        said = request_id_of("report", report.key.run_id, report.attempt, by(self.state, self.state.next_batch))
-        request = Request(said, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
-        self._effects.append(alone(self.state, request))
+        place = f"{by(self.state, self.state.next_batch)}.{len(self._forwarded)}"
+        said = request_id_of("report", report.key.run_id, report.attempt, place)
+        self._forwarded.append(Request(said, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now))
 
     def do(self, effect: Effect) -> None:
         self._effects.append(effect)
@@ -326,6 +329,7 @@ class Turn:
             writes.append(self._draft.commit(self.state))
         if self._changes:
             writes.append(record(self.state, self._changes))
+        writes += commit_reports(self.state, self._forwarded)
         return writes + self._effects
 
     def _gather_answered(self) -> None:
