@@ -161,6 +161,7 @@ PLACES = {
         step(docker={"image": "busybox", "registry": CHANGE}), {"username": "other", "password": {"file": "token"}}
     ),
     "ssh": Place(step(ssh=CHANGE), {"host": "db2", "command": "true"}),
+    "sshPlace": Place(command(ssh=CHANGE), {"host": "db2"}),
     "clusterResources": Place(step(kubernetes={**POD, "resources": CHANGE}), {}),
     "clusterSecret": Place(
         step(kubernetes={**POD, "secrets": {"PASSWORD": CHANGE}}),

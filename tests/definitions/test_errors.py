@@ -162,7 +162,70 @@ def told(text, file="jobs/report.yaml"):
             "has no effect here",
             id="ssh: a sandbox",
         ),
-        pytest.param("command: c\nssh: {host: b}\n", 2, 1, "ssh", "belongs to a step", id="ssh: at a job"),
+        pytest.param("ssh: {host: b}\n", 1, 1, "ssh", "and it has none", id="ssh: without a command"),
+        pytest.param(
+            "command: [-c]\nssh: {host: b}\n", 1, 1, "command", "is not a program", id="ssh: an option for its shell"
+        ),
+        pytest.param(
+            "ssh: {host: b}\nsteps: [{name: a, command: [-c]}]\n",
+            2,
+            19,
+            "steps[0].command",
+            "is not a program",
+            id="ssh: an option for its shell in a step",
+        ),
+        pytest.param(
+            "command: c\nssh: {host: b}\nonExit: [-c]\n", 3, 9, "onExit", "is not a program", id="ssh: in a handler"
+        ),
+        pytest.param(
+            "command: c\nssh: {host: b}\nsandbox: bwrap\n",
+            3,
+            1,
+            "sandbox",
+            "has no effect",
+            id="ssh: a sandbox at a job",
+        ),
+        pytest.param(
+            "docker: {image: a}\nssh: {host: b}\ncommand: c\n", 2, 1, "ssh", "runs in one place", id="docker and ssh"
+        ),
+        pytest.param(
+            "docker: {image: a}\nkubernetes: {image: b}\n", 2, 1, "kubernetes", "contradict", id="docker and kubernetes"
+        ),
+        pytest.param(
+            "docker: {image: a, args: [b]}\ncommand: c\n", 1, 1, "docker.args", "both say", id="docker: two commands"
+        ),
+        pytest.param(
+            "docker: {image: a}\nsteps: [{name: b, python: 'c:d'}]\n",
+            1,
+            1,
+            "docker",
+            "and it has none",
+            id="docker: without a command",
+        ),
+        pytest.param(
+            "docker: {image: a}\nsteps: [{name: b, script: c, shell: bash}]\n",
+            2,
+            30,
+            "steps[0].shell",
+            "a file of this machine",
+            id="docker: another shell",
+        ),
+        pytest.param(
+            "docker: {image: a}\nsteps: [{name: b, command: c, workingDir: d}]\n",
+            2,
+            43,
+            "steps[0].workingDir",
+            "must begin with '/'",
+            id="docker: a relative folder",
+        ),
+        pytest.param(
+            "docker: {image: a}\nsteps: [{name: b, command: c, user: d}]\n",
+            2,
+            31,
+            "steps[0].user",
+            "has no effect here",
+            id="docker: an account of this machine",
+        ),
         pytest.param("steps: [{name: a, docker: {}}]\n", 1, 27, "steps[0].docker.image", "has no image", id="docker"),
         pytest.param(
             "steps: [{name: a, docker: {image: a b}}]\n",

@@ -25,7 +25,23 @@ from evertick.model.job import After, AfterMode, Job
 from evertick.model.notify import Mail
 from evertick.model.policy import Missed, OverlapKind, Retry
 from evertick.model.schedule import CronSpec, EverySpec
-from evertick.model.work import Command, Condition, ConditionKind, ContinueOn, Each, HttpCall, ItemValue, Script, SubJob
+from evertick.model.work import (
+    Command,
+    Condition,
+    ConditionKind,
+    Container,
+    ContinueOn,
+    Each,
+    HttpCall,
+    ItemValue,
+    Mount,
+    Pull,
+    RegistryLogin,
+    Script,
+    Secret,
+    SshCommand,
+    SubJob,
+)
 
 
 def jobs_of(imported: Imported) -> dict[str, Job]:
@@ -278,10 +294,120 @@ steps:
         (job,) = jobs_of(read_dagu(f"steps:\n  - {step}\n", "w.yaml")).values()
         assert job.steps[0].kind == kind
 
-    def test_a_step_that_cannot_run_here_leaves_the_whole_workflow_behind(self):
-        imported = read_dagu("steps:\n  - name: a\n    executor: docker\n    command: x\n", "w.yaml")
+    def test_a_container_of_a_step_is_one_here(self):
+        text = """
+registry_auths:
+  ghcr.io: {username: robot, password: "${GHCR_TOKEN}"}
+  docker.io: {username: robot, password: plain}
+steps:
+  - name: old
+    executor:
+      type: docker
+      config:
+        image: ghcr.io/acme/etl:2
+        autoRemove: true
+        pull: true
+        container: {env: [MODE=full], workingDir: /srv}
+        host: {binds: ["/data:/data:ro", "/out:/out"], privileged: true}
+    command: python etl.py --full
+  - name: new
+    container: {image: "alpine:3", pull_policy: never, volumes: ["cache:/cache"], user: "1000", env: {A: "1"}}
+    command: echo $A
+    env: [B=2]
+    depends: old
+"""
+        imported = read_dagu(text, "w.yaml")
+        (job,) = jobs_of(imported).values()
+        old, new = job.steps
+        assert old.kind == Container(
+            "ghcr.io/acme/etl:2",
+            args=("python", "etl.py", "--full"),
+            mounts=(Mount("/data", "/data"), Mount("/out", "/out", is_writable=True)),
+            working_dir="/srv",
+            pull=Pull.ALWAYS,
+            registry=RegistryLogin("robot", Secret("env", "GHCR_TOKEN")),
+        )
+        assert old.env == (("MODE", "full"),)
+        assert new.kind == Container(
+            "alpine:3",
+            ("echo $A",),
+            is_shell=True,
+            mounts=(Mount("cache", "/cache", is_writable=True),),
+            user="1000",
+            pull=Pull.NEVER,
+        )
+        assert new.env == (("A", "1"), ("B", "2"))
+        for note in (
+            "3: the login of the registry 'docker.io': write 'registry' with a secret",
+            "6: 'host.privileged' of a container.",
+            "16: its command is a text for /bin/sh of the image",
+            "'docker.mounts' in evertick.toml",
+        ):
+            assert note in told(imported), told(imported)
+        assert "plain" not in imported.files[0].text
+
+    def test_a_command_of_another_machine_is_one_here(self):
+        text = """
+steps:
+  - name: a
+    type: ssh
+    with: {host: db1, user: deploy, port: "2222", key: ~/.ssh/id, known_host_file: ~/hosts, timeout: 10s,
+           password: x, strict_host_key: false, bastion: {host: b}, shell: bash}
+    command: systemctl restart app
+    dir: /srv
+"""
+        imported = read_dagu(text, "w.yaml")
+        (job,) = jobs_of(imported).values()
+        assert job.steps[0].kind == SshCommand(
+            "db1", ("systemctl restart app",), True, "deploy", 2222, "~/.ssh/id", "~/hosts", "/srv", 10 * SECOND
+        )
+        for note in ("the password of 'ssh'", "'strictHostKey: false'", "'bastion' of 'ssh'", "'shell' of 'ssh'"):
+            assert f"3: {note}" in told(imported), told(imported)
+
+    @pytest.mark.parametrize(
+        ("place", "kind"),
+        [
+            pytest.param(
+                "container: {image: 'alpine:3', working_dir: /srv, env: [M=1]}",
+                Container("alpine:3", ("make",), is_shell=True, working_dir="/srv"),
+                id="a container",
+            ),
+            pytest.param(
+                "ssh: {host: db1, user: deploy}", SshCommand("db1", ("make",), is_shell=True, user="deploy"), id="ssh"
+            ),
+        ],
+    )
+    def test_where_the_commands_of_a_workflow_run_is_kept(self, place, kind):
+        imported = read_dagu(f"{place}\ntype: chain\nsteps:\n  - make\n  - name: b\n    command: make\n", "w.yaml")
+        (job,) = jobs_of(imported).values()
+        assert [step.kind for step in job.steps] == [kind, kind]
+        assert job.work.env == ((("M", "1"),) if "container" in place else ())
+        assert ("share one container" in told(imported)) == ("container" in place)
+
+    def test_a_step_completes_the_ssh_of_its_workflow(self):
+        text = "ssh: {host: db1, user: deploy}\nsteps:\n  - {name: a, type: ssh, with: {host: db2}, command: x}\n"
+        (job,) = jobs_of(read_dagu(f"{text}  - {{name: b, executor: ssh, command: y}}\n", "w.yaml")).values()
+        first, second = (step.kind for step in job.steps)
+        assert first == SshCommand("db2", ("x",), is_shell=True, user="deploy")
+        assert second == SshCommand("db1", ("y",), is_shell=True, user="deploy")
+
+    @pytest.mark.parametrize(
+        ("text", "note"),
+        [
+            pytest.param(
+                "steps:\n  - name: a\n    executor: docker\n    command: x\n",
+                "2: a container without an image",
+                id="docker",
+            ),
+            pytest.param("container: running\nsteps:\n  - x\n", "1: the container 'running'", id="one that exists"),
+            pytest.param("steps:\n  - {name: a, type: ssh, command: x}\n", "2: 'ssh' without a host", id="no host"),
+            pytest.param("steps:\n  - {name: a, type: jq, command: x}\n", "2: the executor 'jq'.", id="another kind"),
+        ],
+    )
+    def test_a_step_that_cannot_run_here_leaves_the_whole_workflow_behind(self, text, note):
+        imported = read_dagu(text, "w.yaml")
         assert imported.files == ()
-        assert "2: the executor 'docker'." in told(imported)
+        assert note in told(imported)
         assert "'w' is not converted" in told(imported)
 
     def test_what_has_no_counterpart_is_told_with_its_line(self):
@@ -449,6 +575,7 @@ DAGU = (
     *("name", "schedule", "env", "params", "tags", "labels", "preconditions", "timeout_sec", "histRetentionDays"),
     *("maxActiveRuns", "retry_policy", "queue", "handler_on", "steps", "type", "overlap_policy", "catchupWindow"),
     *("command", "script", "shell", "executor", "config", "call", "args", "depends", "output", "continue_on"),
+    *("container", "ssh", "registry_auths", "image", "host", "volumes", "password", "pull"),
     *("repeat_policy", "repeat", "interval_sec", "limit", "condition", "expected", "success", "exit", "start", "at"),
 )
 things = st.recursive(

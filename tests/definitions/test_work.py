@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -33,9 +34,11 @@ from evertick.model.work import (
     Command,
     Condition,
     ConditionKind,
+    Container,
     ContinueOn,
     Handlers,
     HttpCall,
+    Mount,
     Param,
     PythonCall,
     Repeat,
@@ -43,6 +46,7 @@ from evertick.model.work import (
     SandboxKind,
     Script,
     Secret,
+    SshCommand,
     Step,
     SubJob,
 )
@@ -375,3 +379,37 @@ def test_an_allowed_run_time_is_a_timeout(written):
 def test_a_job_may_share_a_limit_and_keep_its_logs():
     job = job_of("command: x\nqueue: batch\nlogRetention: 30d\n", settings=Settings(queues=(("batch", 2),)))
     assert (job.queue, job.log_retention_us) == ("batch", 30 * DAY)
+
+
+class TestWhereCommandsRun:
+    def test_the_commands_of_a_job_run_in_its_container(self):
+        job = job_of(
+            "docker: {image: 'a:1', mounts: [./in:/in], workingDir: /srv}\n"
+            "steps:\n"
+            "  - {name: list, command: [ls, '{{ date }}'], workingDir: /in}\n"
+            "  - {name: text, script: 'echo {{ x }}'}\n"
+            "  - {name: own, docker: {image: b}}\n"
+            "  - {name: call, http: 'http://127.0.0.1/'}\n"
+            "onFailure: echo failed\n"
+            "onExit: {command: echo over}\n"
+        )
+        place = Container("a:1", mounts=(Mount("./in", "/in"),), working_dir="/srv")
+        listed, text, own, call = (step.kind for step in job.steps)
+        assert listed == replace(place, command=("ls", "{{ date }}"), working_dir="/in")
+        assert text == replace(place, command=("set -e\necho {{ x }}",), is_shell=True)
+        assert own == Container("b")
+        assert isinstance(call, HttpCall)
+        handlers = job.work.handler_steps
+        assert handlers["on_failure"].kind == replace(place, command=("echo failed",), is_shell=True)
+        assert handlers["on_exit"].kind == replace(place, command=("echo over",), is_shell=True)
+        assert [step.working_dir for step in job.steps] == [None] * 4
+
+    def test_the_commands_of_a_job_run_on_its_host(self):
+        job = job_of("ssh: {host: db1, user: backup}\ncommand: [pg_dump, shop]\n")
+        assert job.steps[0].kind == SshCommand("db1", ("pg_dump", "shop"), user="backup")
+
+    @pytest.mark.parametrize("inner", ["", ", command: x", ", args: [x]"])
+    def test_a_container_without_steps_is_the_job(self, inner):
+        (step,) = job_of(f"docker: {{image: a{inner}}}\n").steps
+        assert isinstance(step.kind, Container)
+        assert step.name == "main"

@@ -145,6 +145,7 @@ SSH: Final[Fields] = {
     "workingDir": Field(TEXT, "The folder there.", "the home folder there", "/srv/backup"),
     "connectTimeout": Field(DURATION, "Fail if there is no connection within this time.", "`30s`", "10s"),
 }
+SSH_PLACE: Final[Fields] = {name: field for name, field in SSH.items() if name != "command"}
 RETRY: Final[Fields] = {
     "maxRetries": Field(whole(0, RETRIES_MAX), "Attempts after the first.", "0; in a pipeline file 3", 3),
     "limit": Field(whole(0, RETRIES_MAX), "Another name for `maxRetries`.", "", 3, is_synonym=True),
@@ -280,6 +281,19 @@ WORK: Final[Fields] = {
     "command": COMMAND,
     "steps": Field({**list_of(ref("step")), "minItems": 1}, "The steps and their dependencies."),
     "kubernetes": Field(ref("kubernetes"), "Runs the job as a container on a cluster."),
+    "docker": Field(
+        ref("docker"),
+        "Runs the `command` of the job, and of each step and handler, in a container of its own; without `command` and "
+        "`steps`, the container is the job.",
+        "they run on the machine",
+        {"image": "alpine:3.20"},
+    ),
+    "ssh": Field(
+        ref("sshPlace"),
+        "Runs the `command` of the job, and of each step and handler, on another machine.",
+        "they run on this machine",
+        {"host": "db1"},
+    ),
     "dotenv": Field(
         WORDS,
         "Files of variables that are set before `env`, masked in logs; relative to the folder of the job file.",

@@ -9,6 +9,7 @@ from typing import Final
 
 from evertick.definitions.catalogue.words import METHODS
 from evertick.definitions.catalogue.work import HTTP, KINDS
+from evertick.definitions.fields.command_place import CommandPlace, move_kind
 from evertick.definitions.fields.docker import read_container
 from evertick.definitions.fields.environment import read_value
 from evertick.definitions.fields.kubernetes import read_pod
@@ -40,8 +41,8 @@ _BELONGS: Final = {"shell": "script", "interpreter": "script", "with": "python",
 _ELSEWHERE: Final = ("ssh", "docker")
 
 
-def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
-    """The one kind of a step; a field of another kind is an error."""
+def read_kind(section: Section, owner: str, report: Report, place: CommandPlace | None = None) -> Kind | None:
+    """The one kind of a step; a field of another kind is an error. `place` is where the commands of its job run."""
     written = [name for name in KINDS if name in section]
     if not written:
         reason = f"{owner} has no command."
@@ -70,7 +71,7 @@ def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
         read_container(docker, section.field("docker"), report) if docker else None,
         read_ssh(ssh, section.field("ssh"), report) if ssh else None,
     ]
-    return next((kind for kind in found if kind is not None), None)
+    return move_kind(next((kind for kind in found if kind is not None), None), section, place, report)
 
 
 def _script(node: Node, section: Section, taken: dict[str, Node | None], report: Report) -> Script | None:

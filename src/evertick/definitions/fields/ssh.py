@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from evertick.definitions.catalogue.limits import PATH_MAX
-from evertick.definitions.catalogue.work import SSH
+from evertick.definitions.catalogue.work import SSH, SSH_PLACE
 from evertick.definitions.fields.values import duration_of, integer_of, line_of, read_command
 from evertick.definitions.nodes import Node
 from evertick.definitions.report import Report, Section, section_of
@@ -14,21 +14,24 @@ from evertick.model.instant import SECOND
 from evertick.model.work import SshCommand
 
 _EXAMPLE: Final = "ssh: {host: db1, command: [backup, --full]}"
+_PLACE: Final = "ssh: {host: db1, user: backup}"
 _HOST: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})|[0-9A-Fa-f:]{2,45}(?:%[A-Za-z0-9_.-]{1,32})?")
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}\$?")
 _UNSAFE: Final = re.compile(r'["$\\]')
 _CONNECT_MAX_US: Final = 3_600 * SECOND
 
 
-def read_ssh(node: Node, field: str, report: Report) -> SshCommand | None:
-    section = section_of(node, field, report, SSH, _EXAMPLE)
+def read_ssh(node: Node, field: str, report: Report, *, is_place: bool = False) -> SshCommand | None:
+    """A command on another machine; for a job whose commands run there (`is_place`), without a command."""
+    section = section_of(node, field, report, SSH_PLACE if is_place else SSH, _PLACE if is_place else _EXAMPLE)
     if section is None:
         return None
     host = _read_name(section, "host", _HOST, "the name of a host", "Write a name such as db1, or an address.", report)
-    command_node, port = section.take("command"), section.take("port")
-    for name in ("host", "command"):
+    command_node, port = (None if is_place else section.take("command")), section.take("port")
+    for name in ("host",) if is_place else ("host", "command"):
         if name not in section:
-            report.error(section.node, section.field(name), f"'{field}' has no {name}.", f"Write {_EXAMPLE}.")
+            example = _PLACE if is_place else _EXAMPLE
+            report.error(section.node, section.field(name), f"'{field}' has no {name}.", f"Write {example}.")
     command = read_command(command_node, section.field("command"), report) if command_node else None
     if command is not None and not command.is_shell and command.words[0].startswith("-"):
         reason = f"'{section.field('command')}' begins with '{command.words[0][:60]}', which is not a program."
@@ -45,7 +48,7 @@ def read_ssh(node: Node, field: str, report: Report) -> SshCommand | None:
         connect_timeout_us=_read_connect_timeout(section, report),
     )
     section.finish(f"'{field}'")
-    return None if host is None or command is None else ssh
+    return None if host is None or (command is None and not is_place) else ssh
 
 
 def _read_name(section: Section, name: str, shape: re.Pattern[str], what: str, hint: str, report: Report) -> str | None:

@@ -7,6 +7,7 @@ from itertools import islice
 
 from evertick.definitions.catalogue.limits import PATH_MAX, REPEATS_MAX, STEP_NAME_MAX, STEPS_MAX
 from evertick.definitions.catalogue.work import CONTINUE_ON, HANDLER, HANDLERS, REPEAT, STEP
+from evertick.definitions.fields.command_place import CommandPlace, move_command
 from evertick.definitions.fields.conditions import read_condition, read_conditions
 from evertick.definitions.fields.confinement import read_sandbox, read_user
 from evertick.definitions.fields.each import part_check, read_each, report_lists
@@ -36,7 +37,8 @@ _NOWHERE = Command(())
 """Replaces the kind of a step with an error, which never reaches a job."""
 
 
-def read_steps(node: Node, job_id: str, report: Report) -> tuple[Step, ...]:
+def read_steps(node: Node, job_id: str, report: Report, place: CommandPlace | None = None) -> tuple[Step, ...]:
+    """The steps of a job, whose commands run in that place if it has one."""
     if not isinstance(node, ListNode) or not node.items:
         found = "an empty list" if isinstance(node, ListNode) else kind_of(node)
         hint = "Write '- name: ...' and 'command: ...' for each."
@@ -60,35 +62,35 @@ def read_steps(node: Node, job_id: str, report: Report) -> tuple[Step, ...]:
         section = Section(item, f"steps[{index}]", report, STEP)
         named = _read_name(section, report)
         needed = _read_depends(section, report)
-        step, needed = _read_step(section, named, needed, report)
+        step, needed = _read_step(section, named, needed, report, place)
         if isinstance(step.kind, SubJob) and step.kind.job_id == job_id:
             reason = f"step '{step.name}' runs job '{job_id}', which is the one it belongs to."
             report.error(section.key("job"), section.field("job"), reason, "Name another job.")
         if named is None:
             continue
-        name, place = named
+        name, at = named
         if name in places:
-            reason = f"the step '{name}' is written twice: on line {places[name].line} and on line {place.line}."
-            report.error(place, section.field("name"), reason, "Rename one of them.")
+            reason = f"the step '{name}' is written twice: on line {places[name].line} and on line {at.line}."
+            report.error(at, section.field("name"), reason, "Rename one of them.")
             continue
-        places[name], depends[name] = place, needed
+        places[name], depends[name] = at, needed
         steps.append(step)
     _report_order(places, depends, report)
     report_lists(steps, places, report)
     return tuple(steps)
 
 
-def read_handlers(job: Section, report: Report) -> Handlers:
+def read_handlers(job: Section, report: Report, place: CommandPlace | None = None) -> Handlers:
     """`handlers: {onFailure: ...}`, or the same names at the job."""
     node = job.take("handlers")
     inside = section_of(node, "handlers", report, HANDLERS, "handlers: {onFailure: ...}") if node else None
     found: dict[str, Step] = {}
     for name in HANDLERS:
         for section in (job, inside):
-            place = section.take(name) if section else None
-            if section is None or place is None:
+            written = section.take(name) if section else None
+            if section is None or written is None:
                 continue
-            step = _read_handler(place, name, section.field(name), report)
+            step = _read_handler(written, name, section.field(name), report, place)
             if name in found:
                 lines = f"on line {job.key(name).line} and on line {section.key(name).line}"
                 report.error(
@@ -103,13 +105,15 @@ def read_handlers(job: Section, report: Report) -> Handlers:
     return Handlers(*(found.get(name) for name in HANDLERS))
 
 
-def _read_handler(node: Node, name: str, path: str, report: Report) -> Step | None:
+def _read_handler(node: Node, name: str, path: str, report: Report, place: CommandPlace | None) -> Step | None:
     if not isinstance(node, MapNode):
         command = read_command(node, path, report)
-        return None if command is None else Step(name, command)
+        if command is None:
+            return None
+        return Step(name, command if place is None else move_command(command, place, node, path, report))
     section = Section(node, path, report, HANDLER)
     owner = f"'{path}'"
-    kind = read_kind(section, owner, report)
+    kind = read_kind(section, owner, report, place)
     env = section.take("env")
     step = Step(
         name,
@@ -150,14 +154,18 @@ def _read_depends(section: Section, report: Report) -> tuple[tuple[Node, str], .
 
 
 def _read_step(
-    section: Section, named: tuple[str, Node] | None, needed: tuple[tuple[Node, str], ...], report: Report
+    section: Section,
+    named: tuple[str, Node] | None,
+    needed: tuple[tuple[Node, str], ...],
+    report: Report,
+    place: CommandPlace | None,
 ) -> tuple[Step, tuple[tuple[Node, str], ...]]:
     """The step, and the places of what it depends on: the step that prints its list is among them."""
     owner = f"step '{named[0]}'" if named else f"'{section.path}'"
     each, source = read_each(section, report)
     needed = (*needed, *source)
     report.has_part = part_check(each)
-    kind = read_kind(section, owner, report)
+    kind = read_kind(section, owner, report, place)
     env, conditions, output = section.take("env"), section.take("preconditions"), section.take("output")
     variables = read_env(env, section.field("env"), report) if env else ()
     report.has_part = None

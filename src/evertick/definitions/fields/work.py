@@ -6,6 +6,7 @@ from typing import Final
 
 from evertick.definitions.catalogue.job import PIPELINE
 from evertick.definitions.catalogue.limits import STEPS_MAX
+from evertick.definitions.fields.command_place import CommandPlace, move_command, read_place, report_unused_place
 from evertick.definitions.fields.conditions import read_conditions
 from evertick.definitions.fields.confinement import read_sandbox, read_user
 from evertick.definitions.fields.constraints import Constrained
@@ -17,7 +18,7 @@ from evertick.definitions.fields.values import duration_of, integer_of, read_com
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.report import Report, Section
 from evertick.model.constraint import PostRunHook, PreRunHook
-from evertick.model.work import NOTHING, Condition, Env, Pipeline, Pod, Secret, Step, Work
+from evertick.model.work import NOTHING, Condition, Container, Env, Pipeline, Pod, Secret, Step, Work
 
 PIPELINE_STEP: Final = "pipeline"
 PIPELINE_RESULT: Final = "PIPELINE_RESULT"
@@ -27,8 +28,6 @@ _OF_A_STEP: Final = (
     "script",
     "python",
     "http",
-    "docker",
-    "ssh",
     "depends",
     "each",
     "matrix",
@@ -42,7 +41,8 @@ _OF_A_STEP: Final = (
 def read_work(
     section: Section, block: Section | None, is_pipeline: bool, constrained: Constrained, job_id: str, report: Report
 ) -> Work:
-    steps = _read_steps(section, is_pipeline, job_id, report)
+    place = read_place(section, report)
+    steps = _read_steps(section, is_pipeline, job_id, place, report)
     pod = next((step.kind for step in steps if isinstance(step.kind, Pod) and "kubernetes" in section), None)
     env, params, active = section.take("env"), section.take("params"), section.take("maxActiveSteps")
     timeout = section.take("timeout")
@@ -53,15 +53,16 @@ def read_work(
         env=_with_key(read_env(env, "env", report) if env else (), steps),
         params=read_params(params, report) if params else (),
         working_dir=read_folder(section, "workingDir", report),
-        user=read_user(section, pod, report),
-        sandbox=read_sandbox(section, pod, report),
+        user=read_user(section, pod or place, report),
+        sandbox=read_sandbox(section, pod or place, report),
         timeout_us=constrained.timeout(timeout_us, section, report),
         max_active_steps=integer_of(active, "maxActiveSteps", report, 1, STEPS_MAX) if active else None,
         preconditions=_read_conditions(section, block, report),
         pre_run_hooks=constrained.hooks(PreRunHook),
         post_run_hooks=constrained.hooks(PostRunHook),
-        handlers=read_handlers(section, report),
+        handlers=read_handlers(section, report, place),
     )
+    report_unused_place(section, place, work.all_steps, report)
     _report_twice_named(work, section, report)
     section.contradict("kubernetes", "dotenv", "everyone who can see a pod can read its variables")
     if "kubernetes" in section and "env" in section:
@@ -80,15 +81,20 @@ def _with_key(env: Env, steps: tuple[Step, ...]) -> Env:
 
 
 def mentions_work(section: Section) -> bool:
-    return any(name in section for name in ("command", "steps", "kubernetes", *PIPELINE))
+    return any(name in section for name in ("command", "steps", "kubernetes", "docker", "ssh", *PIPELINE))
 
 
-def _read_steps(section: Section, is_pipeline: bool, job_id: str, report: Report) -> tuple[Step, ...]:
+def _read_steps(
+    section: Section, is_pipeline: bool, job_id: str, place: CommandPlace | None, report: Report
+) -> tuple[Step, ...]:
     command, several = section.take("command"), section.take("steps")
     single = read_command(command, "command", report) if command else None
-    steps = read_steps(several, job_id, report) if several else ()
+    steps = read_steps(several, job_id, report, place) if several else ()
     if single is not None:
-        steps = (Step(ONLY_STEP, single),)
+        key = section.key("command")
+        steps = (Step(ONLY_STEP, single if place is None else move_command(single, place, key, "command", report)),)
+    elif isinstance(place, Container) and "command" not in section and "steps" not in section:
+        steps = (Step(ONLY_STEP, place),)
     container = section.take("kubernetes")
     for other in ("command", "steps"):
         section.contradict("kubernetes", other, "the job is one container, or it runs here")

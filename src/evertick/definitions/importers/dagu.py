@@ -10,7 +10,15 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from evertick.definitions.fields.values import job_id_of
-from evertick.definitions.importers.dagu_step import DaguStep, camel, conditions_of, env_of, name_source, plain_retry
+from evertick.definitions.importers.dagu_elsewhere import Elsewhere, camel, docker_of, logins_of, ssh_of
+from evertick.definitions.importers.dagu_step import (
+    DaguStep,
+    Surroundings,
+    conditions_of,
+    env_of,
+    name_source,
+    plain_retry,
+)
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
 from evertick.definitions.yaml import read_yaml
@@ -80,13 +88,14 @@ class _Workflow:
         self.name = ""
         self._fields: dict[str, Any] = {}
         self._steps: list[dict[str, object]] = []
+        self._around = Surroundings({}, {}, has_container=False)
         self._entries = {camel(key.text): (key, value) for key, value in root.entries}
 
     def read(self) -> dict[str, object]:
         readers: dict[str, Callable[[Node], None]] = {
             "name": self._name,
             "schedule": self._schedule,
-            "env": lambda node: self._set("env", env_of(node, self.note)),
+            "env": lambda node: self._set("env", {**self._fields.get("env", {}), **env_of(node, self.note)}),
             "params": self._params,
             "tags": self._tags,
             "labels": self._tags,
@@ -100,7 +109,11 @@ class _Workflow:
             "handlerOn": self._handlers,
             "steps": self._read_steps,
             "type": lambda _node: None,
+            "registryAuths": lambda _node: None,
+            "container": lambda node: self._place("docker", self._container(node)),
+            "ssh": lambda node: self._place("ssh", ssh_of(plain_data(node), node, self.note)),
         }
+        self._around = self._surroundings()
         for name, (key, node) in self._entries.items():
             if isinstance(node, ScalarNode) and node.value is None:
                 continue
@@ -110,6 +123,7 @@ class _Workflow:
                 readers[name](node)
             else:
                 self.note(key, f"'{key.text}' has no counterpart here.")
+        self._share_container()
         self._order()
         if self._steps:
             self._fields["steps"] = self._steps
@@ -121,6 +135,29 @@ class _Workflow:
     def _set(self, name: str, value: object) -> None:
         if value not in (None, "", [], {}):
             self._fields[name] = value
+
+    def _surroundings(self) -> Surroundings:
+        logins = self._entries.get("registryAuths")
+        ssh = plain_data(self._entries["ssh"][1]) if "ssh" in self._entries else None
+        return Surroundings(
+            logins_of(logins[1], self.note) if logins is not None else {},
+            ssh if isinstance(ssh, dict) else {},
+            "container" in self._entries,
+        )
+
+    def _container(self, node: Node) -> Elsewhere | None:
+        return docker_of(plain_data(node), node, self.note, self._around.logins)
+
+    def _place(self, name: str, place: Elsewhere | None) -> None:
+        """Where the commands of all steps run; without it the job is not written: they would run on this machine."""
+        self._fields[name] = place.fields if place is not None else {}
+        if place is not None and place.env:
+            self._fields["env"] = {**place.env, **self._fields.get("env", {})}
+
+    def _share_container(self) -> None:
+        if "docker" in self._fields and len(self._steps) > 1:
+            told = "its steps share one container there; here each has its own, so they share only what is mounted."
+            self.note(self._entries["container"][0], told)
 
     def _name(self, node: Node) -> None:
         self.name = str(plain_data(node))
@@ -205,7 +242,7 @@ class _Workflow:
         found: dict[str, object] = {}
         for key, value in node.entries:
             name = _HANDLERS.get(key.text)
-            step = DaguStep(value, self.note).read() if name and isinstance(value, MapNode) else None
+            step = DaguStep(value, self.note, self._around).read() if name and isinstance(value, MapNode) else None
             if name is None or step is None:
                 self.note(key, f"the handler '{key.text}'.")
                 continue
@@ -224,12 +261,13 @@ class _Workflow:
             if isinstance(item, ScalarNode):
                 self._steps.append({"name": name or f"step-{number}", "command": item.text})
             elif isinstance(item, MapNode):
-                self._steps.append(DaguStep(item, self.note).read(name or f"step-{number}"))
+                self._steps.append(DaguStep(item, self.note, self._around).read(name or f"step-{number}"))
             else:
                 self.note(item, "steps in an inner list run one after another.")
                 inner = [part for part in item.items if isinstance(part, MapNode)]
                 self._steps += [
-                    DaguStep(part, self.note).read(f"step-{number}-{place}") for place, part in enumerate(inner, 1)
+                    DaguStep(part, self.note, self._around).read(f"step-{number}-{place}")
+                    for place, part in enumerate(inner, 1)
                 ]
 
         name_source(self._steps)

@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from evertick.definitions.fields.values import job_id_of
+from evertick.definitions.importers.dagu_elsewhere import (
+    Elsewhere,
+    Logins,
+    Tell,
+    camel,
+    container_words,
+    docker_of,
+    escaped_env,
+    ssh_of,
+)
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
-from evertick.model.variable_text import escape_references
-
-Tell: TypeAlias = Callable[[Node, str], None]
 
 _HTTP: Final = re.compile(r"\s*(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\s+(\S+)\s*")
 _ITEM: Final = re.compile(r"\$\{ITEM(?:\.([A-Za-z_]\w*))?\}|\$ITEM\b")
 _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_CONTAINERS: Final = frozenset({"docker", "container"})
 _PLAIN_EXECUTORS: Final = frozenset({"", "command", "shell", "exec"})
 
 
+class Surroundings(NamedTuple):
+    """What the workflow says for its steps."""
+
+    logins: Logins
+    ssh: Mapping[str, object]
+    has_container: bool
+
+
 class DaguStep:
-    def __init__(self, node: MapNode, tell: Tell) -> None:
+    def __init__(self, node: MapNode, tell: Tell, surroundings: Surroundings) -> None:
         self._node, self._tell = node, tell
+        self._surroundings = surroundings
+        self._env: Mapping[str, object] = {}
+        """The variables of its container, which has those of the step here."""
         self._entries = {camel(key.text): (key, value) for key, value in node.entries}
 
     def read(self, name: str = "") -> dict[str, object]:
@@ -51,6 +70,9 @@ class DaguStep:
             value = read(found[1], self._tell) if found else None
             if value:
                 step[{"repeatPolicy": "repeat", "precondition": "preconditions"}.get(theirs, theirs)] = value
+        if self._env:
+            own = step.get("env")
+            step["env"] = {**self._env, **(own if isinstance(own, dict) else {})}
         if "parallel" in self._entries:
             step |= self._parallel(step)
         self._entries.pop("description", None)
@@ -108,6 +130,19 @@ class DaguStep:
             command = [str(command or ""), *(str(word) for word in words)]
         if executor == "http":
             return self._http(str(command), config)
+        container = self._entries.pop("container", None)
+        if container is not None or executor in _CONTAINERS:
+            written = container[1] if container is not None else self._node
+            described = plain_data(container[1]) if container is not None else config
+            if described or not self._surroundings.has_container:
+                place = docker_of(described, written, self._tell, self._surroundings.logins)
+                return self._elsewhere("docker", place, command, script, shell)
+            executor = ""  # it runs where the commands of the workflow do
+        elif executor == "ssh" and (config or not self._surroundings.ssh):
+            place = ssh_of({**self._surroundings.ssh, **config}, self._node, self._tell)
+            return self._elsewhere("ssh", place, command, script, shell)
+        elif executor == "ssh":
+            executor = ""
         if executor not in _PLAIN_EXECUTORS:
             # Left without a kind, so that the job as a whole is not written: half of a workflow is worse than none.
             self._tell(self._node, f"the executor '{executor}'.")
@@ -119,6 +154,26 @@ class DaguStep:
         if command and shell:
             return {"script": command if isinstance(command, str) else " ".join(command), "shell": shell}
         return {"command": command} if command else {}
+
+    def _elsewhere(
+        self, kind: str, place: Elsewhere | None, command: object, script: object, shell: object
+    ) -> dict[str, object]:
+        """A container or another machine, and what the step runs there."""
+        if place is None:
+            return {}
+        self._env = place.env
+        folder = self._take("workingDir") or self._take("dir")
+        fields = {**place.fields, **({"workingDir": folder} if folder else {})}
+        if shell:
+            self._tell(self._node, f"'shell' of a step with '{kind}': /bin/sh reads its text.")
+        if script:
+            return {kind: {**fields, "command": f"set -e\n{script}"}}
+        words = container_words(command) if command and kind == "docker" and not shell else None
+        if words:
+            return {kind: {**fields, "args": words}}
+        if command and kind == "docker":
+            self._tell(self._node, "its command is a text for /bin/sh of the image, which replaces the entrypoint.")
+        return {kind: {**fields, **({"command": command} if command else {})}}
 
     def _executor(self) -> tuple[str, dict[str, object]]:
         written = self._take("executor") or self._take("type") or ""
@@ -156,7 +211,7 @@ def name_source(steps: list[dict[str, object]]) -> None:
 
 def env_of(node: Node, tell: Tell) -> dict[str, object]:
     """A map, a list of small maps, or a list of `NAME=value`."""
-    found: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for item in node.items if isinstance(node, ListNode) else (node,):
         if isinstance(item, MapNode):
             found |= {key.text: _text(value) for key, value in item.entries}
@@ -165,12 +220,7 @@ def env_of(node: Node, tell: Tell) -> dict[str, object]:
             found[name.strip()] = value
         else:
             tell(item, "a variable without a value.")
-    for name, value in found.items():
-        # `${NAME}` means the same here.
-        if re.search(r"\$(?!\{[A-Za-z_][A-Za-z0-9_]*\})|`", value):
-            found[name] = escape_references(value)
-            tell(node, f"the variable '{name}' is set to '{value[:60]}' as it is written; nothing in it is replaced.")
-    return found
+    return escaped_env(found, node, tell)
 
 
 def plain_retry(node: Node, tell: Tell) -> dict[str, object]:
@@ -262,9 +312,3 @@ def _data(node: Node) -> dict[str, object]:
 
 def _text(node: Node) -> str:
     return node.text if isinstance(node, ScalarNode) else str(plain_data(node))
-
-
-def camel(name: str) -> str:
-    """`catchup_window` is `catchupWindow`."""
-    first, *others = name.split("_")
-    return first + "".join(word[:1].upper() + word[1:] for word in others)
