@@ -19,6 +19,9 @@ HEAVY = (
 )
 DATABASE = ("sqlalchemy", "alembic", "fastapi", "pydantic", "uvicorn", "rich", "evertick.stores", "evertick.service")
 
+WEB = ("fastapi", "pydantic", "uvicorn", "prometheus_client", "opentelemetry")
+ENGINES = ("dask", "distributed", "psycopg", "pymysql", "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.mysql")
+
 
 def run(*arguments: str):
     return CliRunner().invoke(evertick, arguments, prog_name="evertick")
@@ -87,6 +90,24 @@ def test_no_database_is_imported_for(code):
     )
     result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert not set(DATABASE) & set(result.stderr.partition("modules ")[2].split())
+
+
+@pytest.mark.parametrize(
+    ("modules", "spared"),
+    [
+        pytest.param("evertick.cli.commands.serve, evertick.service", (*WEB, *ENGINES, "alembic"), id="the scheduler"),
+        pytest.param(
+            "evertick.executors.keeper.__main__",
+            (*WEB, *ENGINES, "alembic", "sqlalchemy", "sqlite3", "yaml", "click"),
+            id="the keeper",
+        ),
+        pytest.param("evertick.api.__main__, evertick.api.server", (*ENGINES, "alembic", "rich"), id="the API server"),
+    ],
+)
+def test_each_process_of_a_scheduler_imports_only_what_it_uses(modules, spared):
+    code = f"import sys\nimport {modules}\nprint(*sys.modules)"
+    told = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert not set(spared) & set(told.stdout.split())
 
 
 def test_the_version_is_shown():

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
 from evertick.model.calendar import Calendar, Day, day_of_date
@@ -69,6 +68,8 @@ def _stamps(source: CalendarSource) -> tuple[object, ...]:
 
 
 def _version_of(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import runpy
 import signal
@@ -47,6 +48,8 @@ def main() -> None:
     hold()
     end_with_parent()
     del sys.argv[0]
+    # What the module imports stays: to look for garbage in it again and again takes a twentieth of a start.
+    gc.set_threshold(50_000, 20, 50)
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from importlib.metadata import version
 from itertools import islice
 
 from evertick.model.instant import DAY, HOUR, Instant, to_datetime
@@ -52,6 +51,8 @@ def _look_over(context: Context, view: View) -> Overview:
     active = [row for row in view.snapshot.open_runs if is_running(row)]
     # A run that was launched and that its executor has not started yet waits too.
     waiting = [row for row in view.snapshot.open_runs if row.state in (WAITING, *ACTIVE) and not is_running(row)]
+    from importlib.metadata import version  # not for every command: it takes longer to import than all results
+
     return Overview(
         now=to_datetime(now),
         timezone=context.timezone,

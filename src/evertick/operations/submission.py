@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.metadata import version
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.answer import Answer, Refusal, answer_text, read_answer
@@ -42,6 +41,8 @@ def messages_of(store: Ledger, requests: Sequence[Request]) -> list[RequestMessa
             messages.append(message_of(request))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning("request.not_understood id=%s kind=%s reason=%r", request.id, request.kind, error)
+            from importlib.metadata import version
+
             reader = f"the scheduler, Evertick {version('evertick')},"
             text = f"{reader} cannot read this request; a newer version may have sent it"
             answers[request.id] = answer_text(Answer(refusal=Refusal.NOT_UNDERSTOOD, text=text))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -176,6 +175,8 @@ def read_schema(connection: sa.Connection) -> Schema:
 def refuse_newer(found: Schema, place: str) -> None:
     """Refuse a database that only newer versions can use: this version may misread its columns."""
     if found.is_too_new:
+        from importlib.metadata import version
+
         raise SchemaTooNew(
             f"{place} has schema version {found.version}, written by Evertick {found.made_by}. Its readers must know "
             f"version {found.serves}; this is Evertick {version('evertick')}, which knows versions up to {newest()}. "
@@ -200,6 +201,8 @@ def upgrade(connection: sa.Connection, place: str) -> int:
     missing = [(number, step) for number, step in enumerate(STEPS, FIRST) if number > found.version]
     if not missing:
         return 0
+    from importlib.metadata import version
+
     editor = SchemaEditor(connection)
     for number, step in missing:
         step.apply(editor)
