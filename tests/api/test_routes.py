@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -27,13 +28,6 @@ from tests.operations.ledger import TEXT, at, entry, fill, ran
 V1 = "/api/v1"
 RUN = "etl@2026-03-02T02:00:00Z"
 RUNNING = "etl@2026-03-02T04:00:00Z"
-MODELS = {
-    (method, route.path_format): route.response_model
-    for route in make_routes(is_described=True).router.routes
-    if isinstance(route, APIRoute) and route.response_model is not None
-    for method in route.methods or ()
-}
-
 QUESTIONS = {
     "/jobs": {"/jobs", "/jobs?search=et&tag=sales&state=running&limit=1&sparkline=5", "/jobs?gone=true"},
     "/jobs/{job}": {"/jobs/etl"},
@@ -86,10 +80,21 @@ LOG = "/runs/{run}/logs/{attempt}/{step}"
 ANSWERED_ELSEWHERE = {LOG, f"{LOG}/search", f"{LOG}/times", "/requests/{request}", "/jobs/{job}/backfill/{request}"}
 
 
+@cache
+def result_types():
+    """What the description promises, by method and path."""
+    return {
+        (method, route.path_format): route.response_model
+        for route in make_routes(is_described=True).router.routes
+        if isinstance(route, APIRoute) and route.response_model is not None
+        for method in route.methods or ()
+    }
+
+
 def fits(method, path, answer):
     """Whether an answer has the shape that the description promises: nothing missing, nothing beside it."""
     assert answer.status_code == 200, answer.text
-    TypeAdapter(MODELS[method, V1 + path]).validate_json(answer.content, strict=False)
+    TypeAdapter(result_types()[method, V1 + path]).validate_json(answer.content, strict=False)
     return answer.json()
 
 

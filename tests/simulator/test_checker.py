@@ -85,7 +85,7 @@ BROKEN = [
         {"decide": broken.never_answers}, Faults(requests_per_hour=20.0), "has no answer", id="people get no answer"
     ),
     pytest.param(
-        {"decide": broken.forgets_deadlines, "first": 24}, FAILING, "is not settled", id="a deadline is forgotten"
+        {"decide": broken.forgets_deadlines, "first": 204}, FAILING, "is not settled", id="a deadline is forgotten"
     ),
     pytest.param(
         {"decide": broken.settles_deadlines_in_memory, "first": 16},
@@ -179,7 +179,7 @@ def test_runs_that_are_not_kept_to_their_lease_are_noticed(owner, verb, faults, 
     ("owner", "verb", "instead", "first"),
     [
         pytest.param(SimulatedMember, "_enforce", nothing, 45, id="a keeper goes on without an acknowledged card"),
-        pytest.param(Assignments, "_refused", broken.takes_the_first_refusal, 24, id="an order that was said twice"),
+        pytest.param(Assignments, "_refused", broken.takes_the_first_refusal, 30, id="an order that was said twice"),
         pytest.param(Membership, "is_given_up", broken.gives_up_the_silent, 3, id="silence is taken for the end"),
     ],
 )

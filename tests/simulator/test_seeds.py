@@ -10,7 +10,7 @@ from evertick.testing.simulator import failure_lines
 from tests.share import share, share_of
 
 SEEDS = range(2_000)
-TRIED = 150
+TRIED = 100
 CHUNK = 25  # small enough that all cores are busy until the end
 
 
