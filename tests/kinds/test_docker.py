@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from evertick.cli.doctor_checks import OK
+from evertick.cli.doctor_checks.machine import check_kinds
 from evertick.executors.keeper.procfs import is_alive
 from evertick.kinds import PAYLOAD_FD, StepError
 from evertick.kinds.docker.__main__ import end_of
@@ -31,6 +33,7 @@ from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.policy import Retry
 from evertick.model.run import RunKey
 from evertick.model.work import Container, Each, ItemValue, Mount, Param, Pull, RegistryLogin, Secret, Step
+from evertick.settings.parts import DockerSettings
 from tests.executors.running import Place, job_of, key_of, kill, launch, sh, until
 from tests.kinds.servers import IMAGE, LOGIN, PodmanServer
 
@@ -377,6 +380,11 @@ def test_the_login_of_an_image_in_a_file(tmp_path, auths, image, user):
     ("text", "said"),
     [
         pytest.param("[]", "not one of Docker", id="a list"),
+        pytest.param('{"auths": 3}', "not one of Docker", id="a number as logins"),
+        pytest.param('{"auths": {}, "credHelpers": 3}', "not one of Docker", id="a number as helpers"),
+        pytest.param("[" * 100_000, "not one of Docker", id="lists in lists"),
+        pytest.param('{"auths": {"ghcr.io": {"auth": "ä"}}}', "damaged", id="not base64"),
+        pytest.param('{"auths": {"ghcr.io": {"auth": "/////w=="}}}', "damaged", id="not UTF-8"),
         pytest.param('{"auths": {"ghcr.io": {"auth": "YQ=="}}}', "damaged", id="no password"),
         pytest.param('{"credHelpers": {"ghcr.io": "pass"}}', "credential helper", id="a helper"),
         pytest.param('{"credsStore": "desktop"}', "credential helper", id="a store"),
@@ -559,3 +567,20 @@ def test_the_engine_answers_in_words(server):
     assert not engine.has_image("localhost/absent:1")
     with pytest.raises(EngineError):
         engine.start("absent")
+
+
+def test_doctor_looks_at_the_engine_and_at_the_logins(server, tmp_path):
+    jobs = {"report": job_of(container("true"))}
+
+    def told(**known) -> list[tuple[str, bool]]:
+        return [(said, state is OK) for state, said, *_hint in check_kinds(jobs, DockerSettings(**known))]
+
+    ((refused, is_good),) = told()
+    assert (refused.startswith("containers are not allowed here"), is_good) == (True, False)
+    ((away, is_good),) = told(socket=tmp_path / "absent")
+    assert ("does not answer" in away, is_good) == (True, False)
+    (tmp_path / "auth.json").write_text("{}")
+    ((answer, is_good),) = told(socket=server.socket, auth_file=tmp_path / "auth.json")
+    assert ("Libpod" in answer, is_good) == (True, True)
+    _, (logins, is_good) = told(socket=server.socket, auth_file=tmp_path / "absent.json")
+    assert (logins, is_good) == (f"docker.auth_file cannot be read: {tmp_path / 'absent.json'}", False)

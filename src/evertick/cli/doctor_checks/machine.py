@@ -163,6 +163,12 @@ def _engine(docker: DockerSettings, jobs: list[str]) -> Results:
         )
     else:
         yield OK, f"the container engine answers: {found.name}"
+    if docker.auth_file is not None and not os.access(docker.auth_file, os.R_OK):
+        yield (
+            FAIL,
+            f"docker.auth_file cannot be read: {docker.auth_file}",
+            "log in as the account of the scheduler: podman login --authfile FILE REGISTRY, or docker login REGISTRY",
+        )
 
 
 def check_keepers(state: Path) -> Results:

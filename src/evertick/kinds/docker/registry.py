@@ -6,7 +6,6 @@ An engine receives it with the request and passes it on to the registry of the i
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -45,12 +44,11 @@ def read_login_file(path: str, image: str) -> Login | None:
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read(FILE_MAX))
-        auths = found.get("auths") or {}
-        helpers = found.get("credHelpers") or {}
-        entries = {_key(str(name)): entry for name, entry in auths.items()}
+        entries = {_key(str(name)): entry for name, entry in (found.get("auths") or {}).items()}
+        helpers = tuple(map(str, found.get("credHelpers") or ()))
     except OSError as error:
         raise LoginFileError(f"the file of logins {path!r} cannot be read: {error.strerror}.") from None
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise LoginFileError(f"the file of logins {path!r} is not one of Docker or Podman.") from None
     for name in _names(image):
         login = _login(entries.get(name), path, name)
@@ -96,7 +94,7 @@ def _login(entry: object, path: str, name: str) -> Login | None:
     if entry.get("auth"):
         try:
             username, colon, password = base64.b64decode(str(entry["auth"])).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             colon = ""
         if not colon:
             raise LoginFileError(f"the file of logins {path!r}: the login for {name} is damaged. Log in again.")
