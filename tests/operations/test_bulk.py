@@ -7,6 +7,7 @@ import pytest
 from evertick.definitions.source import Folder
 from evertick.errors import InvalidArgument, NotFound
 from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, SkipReason
+from evertick.model.steps import StepRecord, digest_of, steps_text
 from evertick.operations.bulk import ITEMS_MAX
 from evertick.operations.local import LocalOperations
 from evertick.operations.results.bulk import BulkAction, BulkItem
@@ -78,6 +79,25 @@ def test_runs_that_an_action_does_not_apply_to_are_left_alone(operations, store)
         (ids[1], None, 1),
         (ids[2], "not-ended", 0),
     ]
+
+
+def test_only_runs_with_a_failed_step_are_retried_from_it(operations, store):
+    two = job("steps: [{name: one, command: x}, {name: two, command: y, depends: one}]\n", name="two")
+    fill(store, *(entry(hour, key=key(hour, name="two")) for hour in (1, 2, 3)), watermark=5, one=two)
+    for hour, digest in ((1, digest_of(two.steps[0])), (2, "of another version")):
+        steps = [StepRecord("one", "succeeded", 1, digest=digest), StepRecord("two", "failed", 1)]
+        ran(store, key(hour, name="two"), at(hour), at(hour + 0.1), FAILED, steps=steps_text(steps))
+    ran(store, key(3, name="two"), at(3), at(3.1), FAILED)
+    folder = Folder(jobs={"two": two})
+    operations = LocalOperations(store, lambda: folder, now=lambda: at(5.5), is_scheduler_running=lambda: True)
+    ids = [key(hour, name="two").run_id for hour in (1, 2, 3)]
+    expected = [(ids[0], None, 1), (ids[1], "refused", 0), (ids[2], "no-failed-step", 0)]
+    found = operations.bulk(BulkAction.RETRY_FAILED, runs=ids, preview=True)
+    assert told(found) == expected
+    assert "changed or removed since" in found.items[1].detail
+    assert told(operations.bulk(BulkAction.RETRY_FAILED, ["two"], (), *WINDOW, preview=True)) == expected
+    operations.bulk(BulkAction.RETRY_FAILED, runs=ids)
+    assert requests(store) == [("trigger", "two")]
 
 
 def test_a_gap_is_not_retried(operations, store):

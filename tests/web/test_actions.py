@@ -6,7 +6,7 @@ import re
 import time
 from contextlib import closing
 from functools import partial
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from playwright.sync_api import expect
@@ -326,6 +326,37 @@ def test_many_jobs_are_paused_and_resumed_at_once_with_a_preview_and_an_audit_li
     told = [line["target"] for line in house.get("/audit?limit=20")["items"]]
     for name in ("hourly-report", "mail-digest"):
         assert {f"/api/v1/jobs/{name}/pause", f"/api/v1/jobs/{name}/resume"} <= set(told)
+
+
+def test_selected_runs_are_retried_from_their_failed_step_after_a_preview(page, house):
+    file = house.folder / "nightly-build.yaml"
+    before = file.read_text()
+    file.write_text(before.replace("echo packaged", "exit 3"))
+    try:
+        wait_for(lambda: "exit 3" in str(house.get("/jobs/nightly-build")["definition"]))
+        failed = house.post("/jobs/nightly-build/trigger?wait=30")["run"]
+        wait_for(lambda: house.get(f"/runs/{quote(failed, safe='')}")["state"] == "failed")
+    finally:
+        file.write_text(before)
+        wait_for(lambda: "exit 3" not in str(house.get("/jobs/nightly-build")["definition"]))
+    page.goto(f"{house.url}/runs?job=nightly-build&state=failed")
+    page.get_by_role("checkbox", name="Select all runs shown").check()
+    page.get_by_role("region", name="Selection").get_by_role("button", name="Retry from the failed step").click()
+    dialog = page.get_by_role("dialog", name="Retry from the failed step")
+    expect(dialog.get_by_text("no step has failed; use Retry").first).to_be_visible()
+    dialog.get_by_role("button", name="Retry 1 run").click()
+    expect(page.get_by_text("1 request sent")).to_be_visible()
+    wait_for(lambda: house.get("/runs?job=nightly-build&trigger=retry&state=succeeded")["items"])
+    (retry,) = house.get("/runs?job=nightly-build&trigger=retry")["items"]
+    steps = house.get(f"/runs/{quote(retry['run'], safe='')}")["steps"]
+    assert {step["name"]: bool(step["reused_from"]) for step in steps} == {
+        **dict.fromkeys(("compile", "unit-tests", "browser-tests"), True),
+        "package": False,
+    }
+    lines = [line for line in house.get("/audit?limit=20")["items"] if line["target"].endswith("/retry")]
+    assert [(line["target"], line["detail"]["from_failed"]) for line in lines if "from_failed" in line["detail"]] == [
+        (f"/api/v1/runs/{quote(failed, safe='')}/retry", True)
+    ]
 
 
 def test_a_period_of_the_timeline_is_retried_after_a_preview(page, house):

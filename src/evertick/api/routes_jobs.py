@@ -250,6 +250,10 @@ def cancel_backfill(
     return at.operations.cancel_backfill(job, request, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
+_VERBS = {BulkAction.RUN: "trigger", BulkAction.RETRY_FAILED: "retry"}
+"""Actions whose route has another name."""
+
+
 @routes.serve(table.BULK, Role.OPERATOR)
 def act_on_many(at: At, who: Who, request: Request, request_id: RequestId, body: BulkBody) -> Bulk:
     """Act on many jobs or runs at once, or preview what that does to each; the audit log has a line for each."""
@@ -259,11 +263,12 @@ def act_on_many(at: At, who: Who, request: Request, request_id: RequestId, body:
 
     def audit(item: BulkItem) -> None:
         subject = ("runs", "run", item.run) if item.run else ("jobs", "job", item.job)
-        verb = "trigger" if body.action is BulkAction.RUN else body.action
+        verb = _VERBS.get(body.action, body.action)
         route = f"POST {table.PREFIX}/{subject[0]}/{{{subject[1]}}}/{verb}"
         target = f"{table.PREFIX}/{subject[0]}/{quote(str(subject[2]), safe='')}/{verb}"
         outcome = "409" if item.obstacle else "200"
-        at.audit.write(who.name, route, target, origin=address, outcome=outcome, detail={"bulk": request_id})
+        detail = {"bulk": request_id, **({"from_failed": True} if body.action is BulkAction.RETRY_FAILED else {})}
+        at.audit.write(who.name, route, target, origin=address, outcome=outcome, detail=detail)
 
     return at.operations.bulk(
         body.action,

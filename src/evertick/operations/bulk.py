@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from evertick.errors import EvertickError, InvalidArgument, NotFound
+from evertick.errors import Conflict, EvertickError, InvalidArgument, NotFound
 from evertick.model.ids import digest
 from evertick.model.lifecycle import TERMINAL, WAITING
 from evertick.model.run import LedgerRow
@@ -17,10 +17,13 @@ from evertick.operations.ledger_rows import moment_of
 from evertick.operations.preview import preview_catchup
 from evertick.operations.protocol import Moment
 from evertick.operations.results.bulk import Bulk, BulkAction, BulkItem, BulkObstacle
+from evertick.operations.resume_point import resume_params
+from evertick.operations.run_queries import has_failed_step
 from evertick.store import RunFilter
 
 ITEMS_MAX = 500
 _ON_JOBS = (BulkAction.RUN, BulkAction.PAUSE, BulkAction.RESUME, BulkAction.BACKFILL)
+_RETRIES = (BulkAction.RETRY, BulkAction.RETRY_FAILED)
 
 Audit = Callable[[BulkItem], None]
 
@@ -76,7 +79,7 @@ def _period(
     if (start is None) != (end is None):
         raise InvalidArgument("a period needs both ends.", hint="Write from and to.", field="from")
     if start is None or end is None:
-        if action is BulkAction.BACKFILL or (jobs and action is BulkAction.RETRY):
+        if action is BulkAction.BACKFILL or (jobs and action in _RETRIES):
             raise InvalidArgument(f"'{action}' of jobs needs a period.", hint="Write from and to.", field="from")
         return None
     return context.instant(start), context.instant(end)
@@ -120,7 +123,7 @@ def _rows(
     named = [context.find_run(run) for run in dict.fromkeys(runs)]
     if not jobs:
         return named
-    states = BAD if action is BulkAction.RETRY else (WAITING,)
+    states = BAD if action in _RETRIES else (WAITING,)
     since, until = period or (None, None)
     where = RunFilter(job_ids=list(jobs), states=states, since=since, until=until, gaps=False, oldest_first=True)
     return [*named, *context.store.query(where, limit=ITEMS_MAX + 1).rows]
@@ -128,15 +131,22 @@ def _rows(
 
 def _of_run(context: Context, action: BulkAction, row: LedgerRow) -> BulkItem:
     key, is_over = row.key, row.state in TERMINAL
-    obstacle = None
+    obstacle, detail = None, row.detail
     if action is BulkAction.CANCEL and is_over:
         obstacle = BulkObstacle.ENDED
-    elif action is BulkAction.RETRY and not is_over:
+    elif action in _RETRIES and not is_over:
         obstacle = BulkObstacle.NOT_ENDED
-    elif action is BulkAction.RETRY and row.occurrences > 1:
+    elif action in _RETRIES and row.occurrences > 1:
         obstacle = BulkObstacle.IS_GAP
+    elif action is BulkAction.RETRY_FAILED and not has_failed_step(row):
+        obstacle = BulkObstacle.NO_FAILED_STEP
+    elif action is BulkAction.RETRY_FAILED:
+        try:
+            resume_params(row, context.jobs.get(key.job_id))
+        except Conflict as error:
+            obstacle, detail = BulkObstacle.REFUSED, str(error)
     name, at = context.name_of(key.job_id), moment_of(key.scheduled_for)
-    return BulkItem(key.job_id, name, key.run_id, at, row.state, int(obstacle is None), obstacle, row.detail, None)
+    return BulkItem(key.job_id, name, key.run_id, at, row.state, int(obstacle is None), obstacle, detail, None)
 
 
 def _submitted(
@@ -162,8 +172,9 @@ def _submitted(
                 commands.pause(context, item.job, note, request_id=request_id, by=by)
             case BulkAction.RESUME:
                 commands.resume(context, item.job, request_id=request_id, by=by)
-            case BulkAction.RETRY:
-                commands.retry(context, item.run or "", request_id=request_id, by=by)
+            case BulkAction.RETRY | BulkAction.RETRY_FAILED:
+                from_failed = action is BulkAction.RETRY_FAILED
+                commands.retry(context, item.run or "", from_failed, request_id=request_id, by=by)
             case BulkAction.CANCEL:
                 commands.cancel_run(context, item.run or "", request_id=request_id, by=by)
             case BulkAction.BACKFILL:

@@ -369,7 +369,7 @@ class Operations(Protocol):
     ) -> Bulk:
         """Run, pause, resume or backfill many jobs, or retry or cancel many runs; at most 500.
 
-        With jobs and a period, `retry` is for their failed runs, and `cancel` for those that wait.
+        With jobs and a period, `retry` and `retry-failed` are for their failed runs, and `cancel` for those that wait.
         """
         ...
 

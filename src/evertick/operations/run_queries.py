@@ -81,10 +81,15 @@ def run(context: Context, run_id: str) -> RunDetail:
         is_definition_current=None if job is None or not row.definition else job.definition == row.definition,
         can_cancel=not is_over,
         can_retry=is_over and is_one,
-        can_retry_failed=is_over and is_one and any(step.state in (FAILED, LOST) for step in steps),
+        can_retry_failed=is_over and is_one and has_failed_step(row),
         blocked_by=find_waits(context.store, row, context.jobs).blockers if row.state is WAITING else (),
         children=_children(context, row) if row.started_at is not None else (),
     )
+
+
+def has_failed_step(row: LedgerRow) -> bool:
+    """Whether a retry can begin at a step: at the first that failed or was lost."""
+    return any(step.state in (FAILED, LOST) for step in read_steps(row.steps))
 
 
 def _children(context: Context, row: LedgerRow) -> tuple[RelatedRun, ...]:

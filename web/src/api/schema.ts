@@ -217,7 +217,7 @@ export interface Bulk {
   is_scheduler_running: boolean;
 }
 
-export type BulkAction = "run" | "pause" | "resume" | "backfill" | "retry" | "cancel";
+export type BulkAction = "run" | "pause" | "resume" | "backfill" | "retry" | "retry-failed" | "cancel";
 
 export interface BulkBody {
   action: BulkAction;
@@ -247,7 +247,7 @@ export interface BulkItem {
 }
 
 /** Why an action does not apply to a job or a run. */
-export type BulkObstacle = "unknown" | "deleted" | "paused-already" | "not-paused" | "not-ended" | "ended" | "is-gap" | "nothing-to-run" | "refused";
+export type BulkObstacle = "unknown" | "deleted" | "paused-already" | "not-paused" | "not-ended" | "no-failed-step" | "ended" | "is-gap" | "nothing-to-run" | "refused";
 
 export interface Calendar {
   job: string | null;

@@ -21,6 +21,7 @@ const TITLES: Record<BulkAction, string> = {
   resume: "Resume jobs",
   backfill: "Backfill",
   retry: "Retry failed runs",
+  "retry-failed": "Retry from the failed step",
   cancel: "Cancel waiting runs",
 };
 
@@ -30,13 +31,14 @@ const OBSTACLES: Record<BulkObstacle, string> = {
   "paused-already": "already paused",
   "not-paused": "not paused",
   "not-ended": "has not ended",
+  "no-failed-step": "no step has failed; use Retry",
   ended: "has ended",
   "is-gap": "several occurrences skipped together; use Backfill",
   "nothing-to-run": "every occurrence has succeeded",
   refused: "refused",
 };
 
-const IN_RANGE: readonly BulkAction[] = ["retry", "backfill", "cancel"];
+const IN_RANGE: readonly BulkAction[] = ["retry", "retry-failed", "backfill", "cancel"];
 const SHOWN = 100;
 
 export function BulkDialog({ asked }: { asked: BulkRequest }) {
@@ -109,6 +111,7 @@ function words({ action, chosen, runs }: Bulk): string {
     case "backfill":
       return `Run ${counted(runs, "occurrence")}`;
     case "retry":
+    case "retry-failed":
       return `Retry ${counted(runs, "run")}`;
     case "cancel":
       return `Cancel ${counted(runs, "run")}`;

@@ -61,8 +61,8 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
             {isFiltered ? <a href="/runs">Show all runs</a> : "The first occurrence appears here when it is due."}
           </Empty>
         )}
-        <BulkBar what="run" actions={["retry", "cancel"]} />
-        {runs.items.length > 0 && <RunTable runs={runs.items} caption="Runs and skips, newest first" isSelectable />}
+        <BulkBar what="run" actions={["retry", "retry-failed", "cancel"]} />
+        {runs.items.length > 0 && <RunTable runs={runs.items} columns={columns} query={query} caption="Runs and skips" isSelectable />}
         <More hasMore={runs.hasMore} onMore={runs.more} />
       </Card>
     </PageBody>

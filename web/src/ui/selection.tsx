@@ -56,7 +56,7 @@ export function Select({ id }: { id: string }) {
   );
 }
 
-const NAMES: Record<BulkAction, string> = { run: "Run now", pause: "Pause", resume: "Resume", backfill: "Backfill", retry: "Retry", cancel: "Cancel" };
+const NAMES: Record<BulkAction, string> = { run: "Run now", pause: "Pause", resume: "Resume", backfill: "Backfill", retry: "Retry", "retry-failed": "Retry from the failed step", cancel: "Cancel" };
 
 interface BarProps {
   what: "job" | "run";

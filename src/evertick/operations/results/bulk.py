@@ -18,6 +18,8 @@ class BulkAction(StrEnum):
     """Run the occurrences of a period that have not succeeded."""
     RETRY = "retry"
     """Retry runs, or the failed runs of jobs in a period."""
+    RETRY_FAILED = "retry-failed"
+    """The same, without the steps that succeeded."""
     CANCEL = "cancel"
     """Cancel runs, or the waiting runs of jobs in a period."""
 
@@ -30,6 +32,7 @@ class BulkObstacle(StrEnum):
     PAUSED_ALREADY = "paused-already"
     NOT_PAUSED = "not-paused"
     NOT_ENDED = "not-ended"
+    NO_FAILED_STEP = "no-failed-step"
     ENDED = "ended"
     IS_GAP = "is-gap"
     """Occurrences that were skipped together; backfill them instead."""
