@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
     from evertick.operations.results.bulk import Bulk, BulkAction
-    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule, StepHistory
+    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, Rule, StepHistory
     from evertick.operations.results.requests import (
         Backfill,
         BackfillProgress,
@@ -119,8 +119,10 @@ class Client:
         *,
         with_gone: bool = False,
         recent: int = 0,
+        sort: JobSort | None = None,
+        is_reversed: bool = False,
     ) -> JobPage:
-        """A page of jobs by id; pass `next` of a page as `after`."""
+        """A page of jobs, by id unless `sort` is given; pass `next` of a page as `after`."""
         return self._call(
             routes.LIST_JOBS,
             search=search,
@@ -130,6 +132,8 @@ class Client:
             cursor=after,
             gone=with_gone or None,
             sparkline=recent or None,
+            sort=sort,
+            reverse=is_reversed or None,
         )
 
     def job(self, job_id: str) -> JobDetail:
@@ -165,7 +169,7 @@ class Client:
     # --- runs
 
     def list_runs(self, query: RunQuery = ANY_RUN, limit: int = 100, after: str | None = None) -> RunPage:
-        """A page of the ledger, newest first; pass `next` of a page as `after`."""
+        """A page of the ledger, newest first unless the query has another order; pass `next` of a page as `after`."""
         period = {"from": query.since, "to": query.until}
         return self._call(
             routes.LIST_RUNS,
@@ -177,6 +181,8 @@ class Client:
             executor=query.executor,
             limit=limit,
             cursor=after,
+            sort=query.sort,
+            reverse=query.is_reversed or None,
             **period,
         )
 

@@ -20,8 +20,9 @@ from evertick.model.run import Entry, RunKey
 from evertick.operations.codec import to_json
 from evertick.operations.local import LocalOperations
 from evertick.operations.protocol import RunQuery, enums_of
-from evertick.operations.results.jobs import EnvVariable
+from evertick.operations.results.jobs import EnvVariable, JobSort
 from evertick.operations.results.requests import RequestAnswer
+from evertick.operations.results.runs import RunSort
 from tests.operations.ledger import TEXT, at, entry, fill, job, key, ran
 
 IDS = map("request-{}".format, count())
@@ -90,13 +91,28 @@ def test_a_job_in_a_list_tells_how_it_stands(operations):
         pytest.param({"statuses": [JobStatus.IDLE]}, ["a", "b", "c"], id="a status"),
         pytest.param({"limit": 2}, ["a", "b"], id="a first page"),
         pytest.param({"limit": 2, "after": "b"}, ["c", "etl"], id="the next"),
+        pytest.param({"is_reversed": True}, ["etl", "c", "b", "a"], id="from the end"),
+        pytest.param({"sort": JobSort.STATE}, ["etl", "a", "b", "c"], id="the worst first"),
+        pytest.param({"sort": JobSort.LAST, "limit": 3}, ["etl", "a", "b"], id="what ran last; what never ran, last"),
+        pytest.param(
+            {"sort": JobSort.DURATION, "is_reversed": True}, ["etl", "a", "b", "c"], id="what never ran, last"
+        ),
+        pytest.param({"sort": JobSort.NEXT, "after": "b"}, ["c", "etl"], id="by the next due time, from there on"),
     ],
 )
 def test_jobs_are_listed_by(store, make, operations, how, found):
     many = make(job(TAGGED), *(job(name=name) for name in "abc"))
     page = many.list_jobs(**how)
     assert [one.job for one in page.items] == found
-    assert page.next == ("b" if how == {"limit": 2} else None)
+    assert page.next == ("b" if len(found) == how.get("limit") and "after" not in how else None)
+
+
+def test_the_next_page_of_a_sorted_list_begins_behind_one_that_is_in_it(operations):
+    with pytest.raises(InvalidArgument, match="no longer in this list") as refused:
+        operations.list_jobs(sort=JobSort.NEXT, after="gone")
+    assert "first page" in str(refused.value)
+    with pytest.raises(InvalidArgument, match="no longer in this list"):
+        operations.list_runs(RunQuery(sort=RunSort.DURATION), after="etl@2020-01-01T00:00:00Z")
 
 
 def test_the_last_runs_of_a_job_come_with_it_when_asked_for(operations):
@@ -250,6 +266,11 @@ def test_days_that_are_none_are_refused(operations, start, end):
         pytest.param({"job": "etl", "since": "2026-03-02T05:00"}, [4], id="in the job's time zone"),
         pytest.param({"limit": 2}, [4, 3], id="a page"),
         pytest.param({"after": "etl@2026-03-02T03:00:00Z"}, [2, 1], id="the next"),
+        pytest.param({"is_reversed": True}, [1, 2, 3, 4], id="oldest first"),
+        pytest.param({"sort": RunSort.DURATION}, [2, 1], id="the longest"),
+        pytest.param({"sort": RunSort.DURATION, "is_reversed": True}, [1, 2], id="the shortest"),
+        pytest.param({"sort": RunSort.DURATION, "after": "etl@2026-03-02T02:00:00Z"}, [1], id="the next longest"),
+        pytest.param({"sort": RunSort.LATENESS, "states": [FAILED]}, [2], id="the latest that failed"),
     ],
 )
 def test_runs_are_found_by(operations, how, hours):

@@ -6,6 +6,7 @@ import json
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.web.conftest import ROOT
 from tests.web.house import NARROW, WIDE, open_page
@@ -83,6 +84,50 @@ def test_a_run_is_for_everybody(shown, house):
     shown.goto(f"{house.url}/runs/{quote(run, safe='')}")
     shown.get_by_text("Exit code").wait_for()
     judge(shown, ALL)
+
+
+def test_columns_are_chosen_and_sorted_by_keyboard_and_kept_in_the_address(shown, complaints_of_shown, house):
+    complaints_of_shown.clear()
+    shown.set_viewport_size(WIDE)
+    shown.goto(f"{house.url}/jobs?tag=money")
+    heading = shown.get_by_role("columnheader", name="Next")
+    heading.get_by_role("button").press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    first = shown.locator("tbody tr").first
+    soonest = min(house.get("/jobs?tag=money")["items"], key=lambda job: job["next_at"])
+    expect(first).to_contain_text(soonest["name"])
+    heading.get_by_role("button").press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    menu = shown.locator("summary").filter(has_text="Columns")
+    menu.press("Enter")
+    shown.get_by_role("checkbox", name="Schedule").press("Space")
+    shown.get_by_role("checkbox", name="Time zone").press("Space")
+    expect(shown.get_by_role("columnheader", name="Time zone")).to_be_visible()
+    judge(shown, ALL)
+    shown.emulate_media(color_scheme="dark")
+    judge(shown, COLOURS)
+    shown.get_by_role("checkbox", name="Time zone").press("Escape")
+    expect(menu).to_be_focused()
+    expect(shown.get_by_role("checkbox", name="Time zone")).to_be_hidden()
+    shown.reload()
+    expect(shown.get_by_role("columnheader", name="Time zone")).to_be_visible()
+    expect(shown.get_by_role("columnheader", name="Schedule")).to_have_count(0)
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    assert {"sort=next", "reverse=true"} <= set(shown.url.partition("?")[2].split("&"))
+    assert complaints_of_shown == []
+
+
+def test_runs_are_sorted_by_their_duration(shown, house):
+    shown.set_viewport_size(WIDE)
+    shown.goto(f"{house.url}/runs?job=etl")
+    shown.get_by_role("columnheader", name="Took").get_by_role("button").click()
+    expect(shown.get_by_text("entries that match")).to_be_visible()
+    longest = max(
+        (run for run in house.get("/runs?job=etl&limit=1000")["items"] if run["duration_seconds"]),
+        key=lambda run: run["duration_seconds"],
+    )
+    link = shown.locator("tbody tr").first.get_by_role("link").first
+    expect(link).to_have_attribute("href", f"/runs/{quote(longest['run'], safe='')}")
 
 
 def test_a_change_of_the_theme_is_one_change_for_those_who_want_no_motion(shown, house):

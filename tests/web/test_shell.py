@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.web.house import NARROW, open_page
 
@@ -219,3 +219,17 @@ def test_the_frame_is_painted_before_any_script(browser, house):
     page.goto(house.url)
     expect(page.locator(".sidebar .brand")).to_have_text("Evertick")
     context.close()
+
+
+def test_a_phone_has_its_menu_before_the_server_has_said_who_is_signed_in(browser, house, complaints):
+    page = open_page(browser, house, complaints, viewport=NARROW)
+    waiting: list[Route] = []
+    page.route("**/api/v1/session", lambda route: waiting.append(route))
+    page.goto(f"{house.url}/jobs")
+    page.get_by_role("button", name="Menu").click()
+    expect(page.get_by_role("link", name="Upcoming")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
+    for route in waiting:
+        route.continue_()
+    expect(page.get_by_role("heading", name="Jobs", exact=True)).to_be_visible()
+    page.context.close()

@@ -27,8 +27,10 @@ export function App() {
   useEffect(() => {
     isMenuOpen.value = false;
   }, [place.value.path]);
-  if (session.value === undefined) return awayBecause.value ? <Away because={awayBecause.value} /> : <Frame />;
+  if (session.value === undefined && awayBecause.value) return <Away because={awayBecause.value} />;
   if (session.value === null) return <Login />;
+  // Until the server has said who is signed in, there is the frame: index.html begins with it, and nothing moves.
+  const isKnown = session.value !== undefined;
   return (
     <div class="shell">
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
@@ -39,32 +41,12 @@ export function App() {
         <Topbar />
         <Staleness />
         <main id="main" class={staleSince.value === null ? undefined : "is-stale"} tabIndex={-1}>
-          <PageOf place={place.value} />
+          {isKnown ? <PageOf place={place.value} /> : <Loading />}
         </main>
       </div>
-      {isPaletteOpen.value && <Palette />}
+      {isKnown && isPaletteOpen.value && <Palette />}
       <Keys />
       <Toasts />
-    </div>
-  );
-}
-
-/** The frame without its contents, as index.html has it: painted before this code is loaded. */
-function Frame() {
-  return (
-    <div class="shell">
-      <nav class="sidebar" aria-label="Pages">
-        <a class="brand" href="/">
-          <img src="/favicon.svg" alt="" width="26" height="26" />
-          <span>Evertick</span>
-        </a>
-      </nav>
-      <div class="shell-page">
-        <header class="topbar" />
-        <main id="main" tabIndex={-1}>
-          <Loading />
-        </main>
-      </div>
     </div>
   );
 }
@@ -134,12 +116,14 @@ function Sidebar() {
           })}
         </ul>
       ))}
-      <div class="sidebar-foot">
-        <Lamp />
-        <span class="quiet small cut">
-          {session.value?.node} · {session.value?.version}
-        </span>
-      </div>
+      {session.value && (
+        <div class="sidebar-foot">
+          <Lamp />
+          <span class="quiet small cut">
+            {session.value.node} · {session.value.version}
+          </span>
+        </div>
+      )}
     </nav>
   );
 }
@@ -164,9 +148,11 @@ function Topbar() {
       <span class="grow" />
       <ZoneSwitch />
       <ThemeSwitch />
-      <Button kind="bare" label={`Sign out ${session.value?.user ?? ""}`} tip={`Signed in as ${session.value?.user} (${session.value?.role}). Sign out`} onClick={signOut}>
-        <Icon name="key" />
-      </Button>
+      {session.value && (
+        <Button kind="bare" label={`Sign out ${session.value.user}`} tip={`Signed in as ${session.value.user} (${session.value.role}). Sign out`} onClick={signOut}>
+          <Icon name="key" />
+        </Button>
+      )}
     </header>
   );
 }

@@ -18,7 +18,7 @@ from evertick.operations import routes as table
 from evertick.operations.bulk import ITEMS_MAX
 from evertick.operations.protocol import enum_of, enums_of
 from evertick.operations.results.bulk import Bulk, BulkAction, BulkItem
-from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules, StepHistory
+from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, Rules, StepHistory
 from evertick.operations.results.requests import (
     Backfill,
     BackfillProgress,
@@ -79,10 +79,14 @@ def list_jobs(
     cursor: Annotated[str | None, Query(max_length=255)] = None,
     sparkline: Annotated[int, Query(ge=0, le=50, description="How many of the last runs of each job to include.")] = 0,
     gone: Annotated[bool, Query(description="Include jobs whose definition was deleted.")] = False,
+    sort: Annotated[JobSort, Query(description="`last` and `duration` are about the newest ended run.")] = JobSort.JOB,
+    reverse: Annotated[bool, Query(description="Use the opposite order.")] = False,
 ) -> JobPage:
-    """List jobs by id, with the number of jobs in each status."""
+    """List jobs, with the number of jobs in each status."""
     statuses = enums_of("status", state, JobStatus)
-    return at.operations.list_jobs(search, tag, statuses, limit, cursor, with_gone=gone, recent=sparkline)
+    return at.operations.list_jobs(
+        *(search, tag, statuses, limit, cursor), with_gone=gone, recent=sparkline, sort=sort, is_reversed=reverse
+    )
 
 
 @routes.serve(table.JOB, Role.VIEWER)

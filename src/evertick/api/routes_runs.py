@@ -24,6 +24,7 @@ from evertick.operations.results.runs import (
     RunDefinition,
     RunDetail,
     RunPage,
+    RunSort,
 )
 from evertick.operations.tokens import Role
 
@@ -60,8 +61,12 @@ def list_runs(
     executor: Annotated[str | None, Query(max_length=255)] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
+    sort: Annotated[
+        RunSort, Query(description="`duration` and `lateness` compare the newest 5,000 entries that match.")
+    ] = RunSort.DUE,
+    reverse: Annotated[bool, Query(description="Use the opposite order.")] = False,
 ) -> RunPage:
-    """List runs, skips and gaps, newest first. `triggerType` is an alias of `trigger`."""
+    """List runs, skips and gaps, newest first unless `sort` is given. `triggerType` is an alias of `trigger`."""
     query = RunQuery(
         job=job,
         states=enums_of("state", state, RunState),
@@ -71,6 +76,8 @@ def list_runs(
         since=since,
         until=until,
         executor=executor,
+        sort=sort,
+        is_reversed=reverse,
     )
     return at.operations.list_runs(query, limit, cursor)
 

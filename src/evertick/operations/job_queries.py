@@ -31,8 +31,9 @@ from evertick.operations.jobs import (
     zone_of,
 )
 from evertick.operations.ledger_rows import moment, point_of, run_summary
+from evertick.operations.list_order import behind, sort_jobs
 from evertick.operations.preview import preview_catchup
-from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, ListedJob, Rule
+from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, ListedJob, Rule
 from evertick.operations.results.requests import Catchup, CatchupDecision
 from evertick.operations.time_text import local_text
 from evertick.store import RunFilter
@@ -53,15 +54,19 @@ def list_jobs(
     *,
     with_gone: bool = False,
     recent: int = 0,
+    sort: JobSort | None = None,
+    is_reversed: bool = False,
 ) -> JobPage:
     bounded("limit", limit, 1, PAGE_MAX)
     bounded("recent", recent, 0, RECENT_MAX)
-    view, wanted = context.view(), frozenset(statuses)
+    view, wanted, order = context.view(), frozenset(statuses), sort or JobSort.JOB
 
     def find() -> JobPage:
         all_jobs = statuses_of(context, view, search, tags, with_gone=with_gone)
-        chosen = [job_id for job_id, status in all_jobs.items() if not wanted or status in wanted]
-        rest = chosen if after is None else chosen[bisect_right(chosen, after) :]
+        chosen = {job_id: status for job_id, status in all_jobs.items() if not wanted or status in wanted}
+        ordered = sort_jobs(context, view, chosen, order, is_reversed=is_reversed)
+        is_by_id = order is JobSort.JOB and not is_reversed
+        rest = ordered[bisect_right(ordered, after or "") :] if is_by_id else behind(ordered, after)
         page = rest[:limit]
         return JobPage(
             items=_listed(context, view, page, all_jobs, recent),
@@ -72,7 +77,8 @@ def list_jobs(
             problems=problems_of(view.folder.errors),
         )
 
-    return view.kept(("jobs", search, frozenset(tags), wanted, limit, after, with_gone, recent), find)
+    asked = (search, frozenset(tags), wanted, limit, after, with_gone, recent, order, is_reversed)
+    return view.kept(("jobs", *asked), find)
 
 
 def statuses_of(

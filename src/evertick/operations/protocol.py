@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evertick.model.policy import Missed
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.bulk import Bulk, BulkAction
-    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule, StepHistory
+    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, Rule, StepHistory
     from evertick.operations.results.requests import (
         Backfill,
         BackfillProgress,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         RunDefinition,
         RunDetail,
         RunPage,
+        RunSort,
     )
     from evertick.operations.results.schedule import (
         Calendar,
@@ -90,6 +91,9 @@ class RunQuery:
     until: Moment | None = None
     """Due before this time."""
     executor: str | None = None
+    sort: RunSort | None = None
+    """None: by due time, the newest first."""
+    is_reversed: bool = False
 
 
 class Operations(Protocol):
@@ -105,9 +109,12 @@ class Operations(Protocol):
         *,
         with_gone: bool = False,
         recent: int = 0,
+        sort: JobSort | None = None,
+        is_reversed: bool = False,
     ) -> JobPage:
-        """A page of jobs by id. `search` matches ids, names, descriptions and tags; a job must have all `tags`.
+        """A page of jobs, by id unless `sort` is given.
 
+        `search` matches ids, names, descriptions and tags; a job must have all `tags`.
         `with_gone` includes jobs whose definition was deleted; `recent` adds that many of each job's last runs.
         """
         ...
@@ -143,7 +150,7 @@ class Operations(Protocol):
     # --- runs
 
     def list_runs(self, query: RunQuery = ..., limit: int = 100, after: str | None = None) -> RunPage:
-        """A page of the ledger, newest first."""
+        """A page of the ledger, newest first unless the query has another order."""
         ...
 
     def gaps(

@@ -16,6 +16,7 @@ from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import FAILED, LOST, StepRecord, read_steps
 from evertick.operations.context import Context, bounded
 from evertick.operations.ledger_rows import gap_of, loss_of, moment, moment_of, run_fields, step_fields, step_of
+from evertick.operations.list_order import behind, sort_runs
 from evertick.operations.log_queries import find_logs
 from evertick.operations.protocol import Moment, RunQuery
 from evertick.operations.results.runs import (
@@ -28,18 +29,22 @@ from evertick.operations.results.runs import (
     RunDefinition,
     RunDetail,
     RunPage,
+    RunSort,
 )
 from evertick.operations.submission import read_run_id
 from evertick.operations.waits import find_waits
 from evertick.store import Page, RunFilter
 
 RUNS_MAX = 1_000
+COMPARED_MAX = 5_000
+"""Entries that are read to find the longest or the latest: the ledger is in order of time, and may have millions."""
 ALL_RUNS = RunQuery()
 CHILDREN_LOOKED_AT = 200
 """Runs of each kind that are searched for the children of a run, newest first."""
 
 
 def list_runs(context: Context, query: RunQuery = ALL_RUNS, limit: int = 100, after: str | None = None) -> RunPage:
+    bounded("limit", limit, 1, RUNS_MAX)
     where = RunFilter(
         states=query.states,
         triggers=query.triggers,
@@ -48,8 +53,21 @@ def list_runs(context: Context, query: RunQuery = ALL_RUNS, limit: int = 100, af
         until=context.instant_or_none(query.until, query.job),
         executors=[query.executor] if query.executor else (),
     )
-    page = _page(context, query.job, query.tags, where, limit, after)
+    if query.sort not in (None, RunSort.DUE):
+        return _sorted_page(context, query, query.sort, where, limit, after)
+    page = _page(context, query.job, query.tags, replace(where, oldest_first=query.is_reversed), limit, after)
     return RunPage(context.runs(page.rows), page.after.run_id if page.after else None)
+
+
+def _sorted_page(
+    context: Context, query: RunQuery, sort: RunSort, where: RunFilter, limit: int, after: str | None
+) -> RunPage:
+    found = _page(context, query.job, query.tags, where, COMPARED_MAX, None).rows
+    ordered = sort_runs(found, sort, is_reversed=query.is_reversed)
+    ids = [row.key.run_id for row in ordered]
+    start = len(ids) - len(behind(ids, after))
+    end = start + limit
+    return RunPage(context.runs(ordered[start:end]), ids[end - 1] if end < len(ids) else None, len(found))
 
 
 def gaps(
@@ -60,6 +78,7 @@ def gaps(
     limit: int = 100,
     after: str | None = None,
 ) -> GapPage:
+    bounded("limit", limit, 1, RUNS_MAX)
     start, end = context.instant_or_none(since, job), context.instant_or_none(until, job)
     page = _page(context, job, (), RunFilter(since=start, until=end, gaps=True), limit, after)
     return GapPage(tuple(map(gap_of, page.rows)), page.after.run_id if page.after else None)
@@ -199,7 +218,6 @@ def line_changes(before: str, after: str) -> tuple[DefinitionChange, ...]:
 def _page(
     context: Context, job: str | None, tags: Collection[str], where: RunFilter, limit: int, after: str | None
 ) -> Page:
-    bounded("limit", limit, 1, RUNS_MAX)
     mark = read_run_id(after) if after else None
     if job is not None:
         context.require(job)

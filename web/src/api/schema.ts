@@ -631,6 +631,9 @@ export interface JobPage {
   problems: DefinitionProblem[];
 }
 
+/** The order of a list of jobs. */
+export type JobSort = "job" | "state" | "next" | "last" | "duration";
+
 /** The status of a job. */
 export type JobStatus = "idle" | "running" | "paused" | "error" | "disabled" | "finished";
 
@@ -1162,6 +1165,8 @@ export interface RunPage {
   items: Run[];
   /** Pass it as `cursor` to get the next page; null on the last page. */
   next: string | null;
+  /** By duration or lateness: how many of the newest matching entries were compared; null in order of time. */
+  compared?: number | null;
 }
 
 /** A run as a point of a chart. */
@@ -1173,6 +1178,9 @@ export interface RunPoint {
   duration_seconds: number | null;
   lateness_seconds: number | null;
 }
+
+/** The order of a list of runs. */
+export type RunSort = "due" | "duration" | "lateness";
 
 export type RunState = "planned" | "waiting" | "launching" | "running" | "retrying" | "succeeded" | "failed" | "timed_out" | "cancelled" | "lost" | "skipped";
 

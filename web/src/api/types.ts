@@ -54,6 +54,7 @@ export type {
   TimelineSort,
   Rule,
   Run,
+  RunPage,
   RunSummary,
   RunDefinition,
   RunDetail,

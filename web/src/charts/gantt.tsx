@@ -112,7 +112,7 @@ function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
   const end = step.finished_at ? Date.parse(step.finished_at) : last;
   const look = lookOf(step.state ?? "unknown");
   const share = (at: number) => ((at - first) / (last - first)) * 100;
-  const took = start === null ? "" : span(end - start);
+  const took = start === null || step.state === "skipped" ? "" : span(end - start);
   return (
     <div class={isChosen ? "gantt-row is-chosen" : "gantt-row"}>
       <button type="button" class="gantt-name" aria-pressed={isChosen} onClick={onPick} data-tip={step.detail || undefined}>
@@ -123,7 +123,7 @@ function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
         {lines.map(({ at, left }) => (
           <span key={at} class="gantt-line" style={{ left }} />
         ))}
-        {start !== null && (
+        {start !== null && step.state !== "skipped" && (
           <span
             class={`gantt-bar is-${look.color}`}
             style={{ left: `${share(start)}%`, width: `max(4px, ${share(end) - share(start)}%)` }}

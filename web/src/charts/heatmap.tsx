@@ -1,8 +1,9 @@
 /** A year of days with their outcomes, in colour and in words; future days are hollow, clock changes are marked. */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import type { Day } from "../api/types";
 import { MONTHS, number } from "../time/words";
+import { useWidth } from "../ui/width";
 
 const CELL = 14;
 const GAP = 3;
@@ -10,6 +11,8 @@ const LEFT = 30;
 const TOP = 20;
 /** Room for the frame of a chosen day. */
 const EDGE = 2;
+/** On wide screens the days are larger. */
+const SCALE_MAX = 1.6;
 
 export function tellDay(day: Day): string {
   const parts: [number, string][] = [
@@ -36,25 +39,26 @@ interface Props {
 }
 
 export function HeatMap({ days, today, chosen, onPick }: Props) {
-  const box = useRef<HTMLDivElement>(null);
+  const [box, room] = useWidth<HTMLDivElement>();
   // Where the year is wider than the screen, its end is what people came for.
-  useEffect(() => box.current?.scrollTo({ left: box.current.scrollWidth }), [days.length]);
+  useEffect(() => box.current?.scrollTo({ left: box.current.scrollWidth }), [days.length, room]);
   const first = days[0];
   if (!first) return null;
   const most = Math.max(1, ...days.map((day) => day.count));
   const shift = (new Date(`${first.date}T00:00Z`).getUTCDay() + 6) % 7;
   const weeks = Math.ceil((days.length + shift) / 7);
   const [width, height] = [EDGE + weeks * (CELL + GAP), TOP + 7 * (CELL + GAP) + 2];
+  const scale = Math.min(SCALE_MAX, Math.max(1, room / (LEFT + width)));
   return (
     <div ref={box} class="heat-scroll" tabIndex={0} role="region" aria-label="Days">
-      <svg class="heat-weekdays" width={LEFT} height={height} aria-hidden="true">
+      <svg class="heat-weekdays" width={LEFT * scale} height={height * scale} viewBox={`0 0 ${LEFT} ${height}`} aria-hidden="true">
         {["Mon", "Wed", "Fri", "Sun"].map((name, index) => (
           <text key={name} x="0" y={TOP + index * 2 * (CELL + GAP) + 11} class="heat-label">
             {name}
           </text>
         ))}
       </svg>
-      <svg class="heat" width={width} height={height} role="group" aria-label="Calendar of days" onKeyDown={moveFocus}>
+      <svg class="heat" width={width * scale} height={height * scale} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Calendar of days" onKeyDown={moveFocus}>
         <defs>
           <pattern id="heat-hatch" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
             <rect width="1.5" height="4" class="heat-hatch-line" />

@@ -8,9 +8,12 @@ import { lookOf } from "../ui/outcomes";
 import { SHAPES } from "../ui/shapes";
 
 const CELL = 16;
+/** With more steps than fit, those that failed come first. */
+const STEPS_SEEN = 16;
 
 export function StepGrid({ history }: { history: StepHistory }) {
-  const { runs, steps } = history;
+  const { runs } = history;
+  const steps = history.steps.length > STEPS_SEEN ? [...history.steps].sort((one, other) => other.failures - one.failures) : history.steps;
   const zone = shownZone(history.timezone);
   const longest = Math.max(...runs.map((run) => run.duration_seconds ?? 0), 0.001);
   return (
@@ -89,8 +92,8 @@ export function Weekdays({ days }: { days: WeekdayFigures[] }) {
         return (
           <li key={day.weekday} data-tip={`${counted(day.succeeded, "run")} succeeded, ${day.failed} failed`}>
             <span class="weekday-bars" aria-hidden="true">
-              <span class="is-failed" style={{ height: `${(44 * day.failed) / most}px` }} />
-              <span class="is-succeeded" style={{ height: `${(44 * day.succeeded) / most}px` }} />
+              <span class="is-failed" style={{ height: `${(100 * day.failed) / most}%` }} />
+              <span class="is-succeeded" style={{ height: `${(100 * day.succeeded) / most}%` }} />
             </span>
             <span>{DAYS[day.weekday]}</span>
             <span class={day.failed ? "small weekday-bad" : "small quiet"}>{share === null ? "–" : `${share} %`}</span>

@@ -72,9 +72,17 @@ const NAMES: Record<AttentionKind, string> = {
   "ledger-damaged": "ledger damaged",
   clock: "clock changed",
   failing: "failing",
-  "past-deadline": "past their deadline",
+  "past-deadline": "past deadline",
   stuck: "stuck",
   skipping: "skipped",
+  "node-away": "node away",
+  "member-away": "member away",
+  "member-closed": "member closed",
+  "invalid-file": "invalid file",
+};
+
+/** Those that are nouns. */
+const MANY: Partial<Record<AttentionKind, string>> = {
   "node-away": "nodes away",
   "member-away": "members away",
   "member-closed": "members closed",
@@ -84,7 +92,7 @@ const NAMES: Record<AttentionKind, string> = {
 function kinds(items: AttentionItem[]): string {
   const counts = new Map<AttentionKind, number>();
   for (const { kind } of items) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  return [...counts].map(([kind, count]) => `${number(count)} ${NAMES[kind]}`).join(" · ");
+  return [...counts].map(([kind, count]) => `${number(count)} ${count > 1 ? (MANY[kind] ?? NAMES[kind]) : NAMES[kind]}`).join(" · ");
 }
 
 const MACHINE: Look = { word: "Machine", color: "timed-out", shape: "clock" };

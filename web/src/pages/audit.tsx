@@ -13,14 +13,16 @@ export function AuditPage() {
   const isSound = lines.first?.chain_ok;
   return (
     <PageBody>
-      <Head title="Audit" about="Who did what, and when" />
+      <Head title="Audit" about="Who did what, and when">
+        {isSound && <span class="state-lamp is-succeeded">hash chain intact</span>}
+      </Head>
       {isSound === false && (
         <p class="note is-bad" role="alert">
           The audit log's hash chain is broken: a line was changed or removed. Make a copy of the log now.
         </p>
       )}
       {lines.error && <Problem error={lines.error} onRetry={lines.reload} />}
-      <Card aside={isSound ? <span class="state-lamp is-succeeded">hash chain intact</span> : undefined}>
+      <Card>
         {!lines.first && lines.isLoading && <Loading />}
         {lines.first && !lines.items.length && <Empty title="No actions yet" icon="audit" />}
         {lines.items.length > 0 && (
@@ -34,7 +36,7 @@ export function AuditPage() {
                   <th scope="col">What</th>
                   <th scope="col">On</th>
                   <th scope="col">Outcome</th>
-                  <th scope="col" class="is-wide-only">
+                  <th scope="col" class="from-wide">
                     With
                   </th>
                 </tr>
@@ -51,7 +53,7 @@ export function AuditPage() {
                     </td>
                     <td>{objectOf(line.action, line.target)}</td>
                     <td class="nowrap">{outcomeOf(line.outcome)}</td>
-                    <td class="quiet small mono is-wide-only said">
+                    <td class="quiet small mono from-wide said">
                       <span class="cut">{detailOf(line.detail)}</span>
                     </td>
                   </tr>
@@ -69,6 +71,6 @@ export function AuditPage() {
 function detailOf(detail: unknown): string {
   if (detail === null || detail === undefined || detail === "") return "";
   if (typeof detail === "string") return detail;
-  const text = JSON.stringify(detail);
-  return text === "{}" ? "" : text;
+  const known = Object.entries(detail).filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && !value.length));
+  return known.map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
 }

@@ -4,12 +4,14 @@ import { useState } from "preact/hooks";
 import { askedAction } from "../actions";
 import { path, send, withQuery } from "../api/client";
 import { usePages } from "../api/pages";
-import type { Backfill, JobDetail, NextStepKind, RequestStatus, Run, SkipReason, Why } from "../api/types";
+import type { Backfill, JobDetail, NextStepKind, RequestStatus, Run, RunPage, SkipReason, Why } from "../api/types";
 import { useApi } from "../api/use";
 import { go, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";
+import { shownZone } from "../state/zone";
 import { Button, Card, Choice, Empty, Loading, Problem } from "../ui/parts";
-import { More, RunTable } from "../ui/runs";
+import { ColumnPicker, sortingOf } from "../ui/columns";
+import { Compared, More, runColumns, RunTable } from "../ui/runs";
 import { Time } from "../ui/time";
 import { attempt } from "../ui/toast";
 import { Moment } from "./runs";
@@ -26,9 +28,11 @@ type Kind = keyof typeof KINDS;
 export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchParams }) {
   const kind = ((query.get("show") ?? "all") in KINDS ? (query.get("show") ?? "all") : "all") as Kind;
   const at = query.get("at");
-  const runs = usePages<Run>(
+  const { sort, isReversed } = sortingOf(query);
+  const columns = runColumns(job.timezone);
+  const runs = usePages<Run, RunPage>(
     "/runs",
-    { job: job.job, state: [...KINDS[kind]], trigger: query.get("trigger") ?? "", limit: 50 },
+    { job: job.job, state: [...KINDS[kind]], trigger: query.get("trigger") ?? "", sort, reverse: isReversed || null, limit: 50 },
     (event) => event.job === job.job,
   );
   return (
@@ -47,13 +51,16 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
           onPick={(show) => setQuery({ show: show === "all" ? null : show })}
         />
         <Moment label="Explain the occurrence at" value={at ?? ""} onPick={(moment) => setQuery({ at: moment })} />
+        <span class="grow" />
+        <ColumnPicker columns={columns} query={query} />
       </div>
       {runs.error && <Problem error={runs.error} onRetry={runs.reload} />}
       <Card>
         {!runs.first && runs.isLoading && <Loading />}
         {runs.first && !runs.items.length && <Empty title="No occurrences yet">The first occurrence appears here when it is due.</Empty>}
-        {runs.items.length > 0 && <RunTable runs={runs.items} caption={`Ledger of ${job.job}`} isOneJob zoneOf={() => job.timezone} />}
+        {runs.items.length > 0 && <RunTable runs={runs.items} columns={columns} query={query} caption={`Ledger of ${job.job}`} />}
         <More hasMore={runs.hasMore} onMore={runs.more} />
+        <Compared first={runs.first} />
       </Card>
     </>
   );
@@ -78,7 +85,8 @@ function WhyCard({ job, at }: { job: JobDetail; at: string }) {
         {error && <Problem error={error} />}
         {!data && !error && <Loading lines={2} />}
         {data && <p class="why-verdict">{data.verdict}</p>}
-        {data?.sentences.map((sentence) => <p key={sentence}>{sentence}</p>)}
+        {data?.sentences.map((text) => <p key={text}>{sentenceOf(text)}</p>)}
+        {data && shownZone(job.timezone) !== data.timezone && data.sentences.length > 0 && <p class="quiet small">Times in these sentences are in {data.timezone}.</p>}
         {data && <WhyActions job={job} why={data} />}
         {data?.run && data.run.state !== "skipped" && (
           <p>
@@ -106,6 +114,11 @@ function WhyCard({ job, at }: { job: JobDetail; at: string }) {
       </div>
     </Card>
   );
+}
+
+/** The command line writes them without a capital and a full stop. */
+function sentenceOf(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.:!?]$/.test(text) ? "" : ".");
 }
 
 const CHANGES: Partial<Record<SkipReason, string>> = {

@@ -3,7 +3,7 @@
 import { path, withQuery } from "../api/client";
 import type { Durations, Graph, JobDetail, JobUpcoming, Page, Run, RunDetail, StepHistory } from "../api/types";
 import { useApi } from "../api/use";
-import { DurationChart } from "../charts/durations";
+import { DurationChart, LatenessChart } from "../charts/run-chart";
 import { StepGraph } from "../charts/graph";
 import { StepGrid, Weekdays } from "../charts/step-grid";
 import { runPath } from "../state/route";
@@ -18,7 +18,7 @@ import { percent } from "./strip";
 export function JobSummary({ job }: { job: JobDetail }) {
   const isOwn = (event: { job?: string }) => event.job === job.job;
   const durations = useApi<Durations>(withQuery(path`/jobs/${job.job}/durations`, { limit: 200 }), isOwn);
-  const recent = useApi<Page<Run>>(withQuery("/runs", { job: job.job, limit: 8 }), isOwn);
+  const recent = useApi<Page<Run>>(withQuery("/runs", { job: job.job, limit: 12 }), isOwn);
   const history = useApi<StepHistory>(withQuery(path`/jobs/${job.job}/steps`, { limit: 40 }), isOwn);
   const graph = useApi<Graph>(job.is_defined ? path`/jobs/${job.job}/graph` : null);
   const { data: stats } = durations;
@@ -70,19 +70,29 @@ export function JobSummary({ job }: { job: JobDetail }) {
       </Card>
       <JobBackfills job={job} />
       {isReady ? (
-        <>
-          <History history={history.data} />
+        <div class="job-cards">
+          <Card title="Run durations" class="span-most">
+            {stats ? <DurationChart durations={stats} zone={job.timezone} /> : <Loading />}
+          </Card>
+          <Card title="Lateness" class="span-some">
+            {stats ? <LatenessChart durations={stats} zone={job.timezone} /> : <Loading />}
+          </Card>
+          {history.data && history.data.runs.length > 0 && (
+            <Card title="By weekday" aside={<span class="quiet small">{history.data.timezone}</span>} class="span-some">
+              <Weekdays days={history.data.weekdays} />
+            </Card>
+          )}
+          <Card title="Latest" aside={<a href="?tab=ledger">Ledger</a>} class="span-some">
+            {recent.data ? <RunList runs={recent.data.items.map((run) => ({ ...run, timezone: job.timezone }))} empty="No runs yet." isOneJob /> : <Loading />}
+          </Card>
+          <NextFires job={job} />
+          {hasSteps(history.data) && (
+            <Card title="Steps in the last runs" class="span-half">
+              <StepGrid history={history.data} />
+            </Card>
+          )}
           <Steps job={job} graph={graph.data} />
-          <div class="columns">
-        <Card title="Run durations" class="is-wide-card">
-          {stats ? stats.items.length ? <DurationChart durations={stats} zone={job.timezone} /> : <Empty title="No finished runs yet" icon="runs" /> : <Loading />}
-        </Card>
-        <Card title="Latest" aside={<a href="?tab=ledger">Ledger</a>}>
-          {recent.data ? <RunList runs={recent.data.items.map((run) => ({ ...run, timezone: job.timezone }))} empty="No runs yet." isOneJob /> : <Loading />}
-        </Card>
-        <NextFires job={job} />
-      </div>
-        </>
+        </div>
       ) : (
         <Loading lines={8} />
       )}
@@ -90,14 +100,24 @@ export function JobSummary({ job }: { job: JobDetail }) {
   );
 }
 
+/** The grid of a job with one step would say again what the runs say. */
+function hasSteps(history: StepHistory | undefined): history is StepHistory {
+  return history !== undefined && history.runs.length > 0 && history.steps.length > 1;
+}
+
+/** Steps that can be read beside another card. */
+const GRAPH_HALF_MAX = 12;
+
 function Steps({ job, graph }: { job: JobDetail; graph: Graph | undefined }) {
   const shown = job.active_runs[0] ?? job.last;
   const run = useApi<RunDetail>(shown ? path`/runs/${shown.run}` : null, (event) => event.job === job.job);
   if (!graph?.nodes.length) return null;
   const { after, before } = graph;
+  if (graph.nodes.length < 2 && !after.length && !before.length) return null;
   return (
     <Card
       title="Steps"
+      class={graph.nodes.length > GRAPH_HALF_MAX ? "" : "span-half"}
       aside={
         shown && (
           <a href={runPath(shown.run)} class="small">
@@ -117,20 +137,6 @@ function Steps({ job, graph }: { job: JobDetail; graph: Graph | undefined }) {
   );
 }
 
-function History({ history: data }: { history: StepHistory | undefined }) {
-  if (!data?.runs.length) return null;
-  return (
-    <div class="columns">
-      <Card title="Steps in the last runs" class="is-wide-card">
-        <StepGrid history={data} />
-      </Card>
-      <Card title="By weekday" aside={<span class="quiet small">{data.timezone}</span>}>
-        <Weekdays days={data.weekdays} />
-      </Card>
-    </div>
-  );
-}
-
 function links(jobs: string[]) {
   return jobs.map((job, index) => (
     <>
@@ -145,7 +151,7 @@ function links(jobs: string[]) {
 function NextFires({ job }: { job: JobDetail }) {
   const { data } = useApi<JobUpcoming>(job.is_defined ? withQuery(path`/jobs/${job.job}/upcoming`, { count: 12 }) : null, (event) => event.job === job.job);
   return (
-    <Card title="Next starts" aside={<span class="quiet small">{job.timezone}</span>}>
+    <Card title="Next starts" aside={<span class="quiet small">{job.timezone}</span>} class="span-some">
       {data?.meaning.map((words) => (
         <p key={words} class="card-body meaning">
           {words}

@@ -59,7 +59,10 @@ export function JobPage({ id, query }: { id: string; query: URLSearchParams }) {
 function JobTitle({ job }: { job: JobDetail }) {
   return (
     <span class="row wrap">
-      <JobName job={job.job} name={job.name} /> <JobBadge job={job} /> <JobLight job={job} />
+      <span>
+        <JobName job={job.job} name={job.name} />
+      </span>
+      <JobBadge job={job} /> <JobLight job={job} />
       {job.tags.map((tag) => (
         <a key={tag} href={`/jobs?tag=${encodeURIComponent(tag)}`}>
           <Tag name={tag} />

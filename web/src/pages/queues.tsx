@@ -6,7 +6,11 @@ import { PageBody } from "../app";
 import { jobPath } from "../state/route";
 import { number } from "../time/words";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
-import { RunList, RunTable } from "../ui/runs";
+import { RunList, runColumns, RunTable } from "../ui/runs";
+
+/** In the order in which they wait. */
+const columns = runColumns().map(({ sort: _, ...column }) => column);
+const NO_CHOICE = new URLSearchParams();
 
 export function QueuesPage() {
   const { data, error, reload } = useApi<Live<Queue>>("/queues", (event) => event.type === "run");
@@ -29,7 +33,7 @@ export function QueuesPage() {
       ))}
       {waiting.length > 0 && (
         <Card title={`All waiting runs (${number(overview.data?.waiting_count ?? 0)})`}>
-          <RunTable runs={waiting} caption="Waiting runs and what they wait for" />
+          <RunTable runs={waiting} columns={columns} query={NO_CHOICE} caption="Waiting runs and what they wait for" />
         </Card>
       )}
     </PageBody>

@@ -41,7 +41,9 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
         title={
           <span class="row wrap">
             <a href={jobPath(run.job)}>
-              <JobName job={run.job} name={run.job_name} />
+              <span>
+                <JobName job={run.job} name={run.job_name} />
+              </span>
             </a>
             <StateBadge state={run.state} reason={run.reason} />
             <TriggerBadge trigger={run.trigger} />

@@ -1,8 +1,8 @@
-/** The ledger of all jobs: every run and every skip, newest first. */
+/** The ledger of all jobs: every run and every skip, newest first unless the address has another order. */
 
 import { withQuery } from "../api/client";
 import { usePages } from "../api/pages";
-import type { JobPage, Run } from "../api/types";
+import type { JobPage, Run, RunPage } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { setQuery } from "../state/route";
@@ -10,10 +10,13 @@ import { LOCAL_ZONE } from "../state/zone";
 import { instantOf, localMs } from "../time/zones";
 import { BAD_STATES, REASONS, STATES, TRIGGERS } from "../ui/outcomes";
 import { Tag } from "../ui/badges";
+import { ColumnPicker, sortingOf } from "../ui/columns";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
-import { More, RunTable } from "../ui/runs";
+import { Compared, More, runColumns, RunTable } from "../ui/runs";
 import { BulkBar, useSelection } from "../ui/selection";
 import { Search } from "../ui/search";
+
+const columns = runColumns();
 
 export function RunsPage({ query }: { query: URLSearchParams }) {
   const filter = {
@@ -28,14 +31,17 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   };
   useSelection();
   const isFiltered = Object.values(filter).some(Boolean);
-  const runs = usePages<Run>("/runs", { ...filter, state: filter.state.split(",").filter(Boolean), limit: 50 }, () => true);
+  const { sort, isReversed } = sortingOf(query);
+  const runs = usePages<Run, RunPage>("/runs", { ...filter, state: filter.state.split(",").filter(Boolean), sort, reverse: isReversed || null, limit: 50 }, () => true);
   const jobs = useApi<JobPage>(filter.job ? withQuery("/jobs", { search: filter.job, gone: true, limit: 12 }) : null);
   const names = jobs.data?.items.map((job) => job.job) ?? [];
   // The ledger is asked for one job; until its name is whole, those that it may be are offered.
   const isHalfNamed = !!runs.error && names.length > 0 && !names.includes(filter.job);
   return (
     <PageBody>
-      <Head title="Runs" about="Every run and every skip, newest first" />
+      <Head title="Runs" about="Every run and every skip">
+        <ColumnPicker columns={columns} query={query} />
+      </Head>
       <div class="filters">
         <Search label="Job" value={filter.job} onSearch={(job) => setQuery({ job })} offers={names} />
         <Pick label="Outcome" value={filter.state} options={[[BAD_STATES.join(","), "Any failure"], ...Object.entries(STATES).map(([name, look]): [string, string] => [name, look.word])]} onPick={(state) => setQuery({ state })} />
@@ -64,6 +70,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
         <BulkBar what="run" actions={["retry", "retry-failed", "cancel"]} />
         {runs.items.length > 0 && <RunTable runs={runs.items} columns={columns} query={query} caption="Runs and skips" isSelectable />}
         <More hasMore={runs.hasMore} onMore={runs.more} />
+        <Compared first={runs.first} />
       </Card>
     </PageBody>
   );

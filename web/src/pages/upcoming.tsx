@@ -72,7 +72,7 @@ function FireTable({ fires }: { fires: Fire[] }) {
             <th scope="col">Due</th>
             <th scope="col">In</th>
             <th scope="col">Job</th>
-            <th scope="col" class="is-roomy-only">
+            <th scope="col" class="from-roomy">
               In the job's zone
             </th>
           </tr>
@@ -92,7 +92,7 @@ function FireTable({ fires }: { fires: Fire[] }) {
                 </a>{" "}
                 <ActionTag action={fire.action} />
               </td>
-              <td class="quiet small nowrap is-roomy-only">
+              <td class="quiet small nowrap from-roomy">
                 {fire.local} {fire.timezone} {fire.offset}
               </td>
             </tr>

@@ -73,6 +73,10 @@ export class Lanes {
     }
   }
 
+  get isByTag(): boolean {
+    return this.filter.group === "tag";
+  }
+
   get isLoading(): boolean {
     return this.asked.size > 0;
   }

@@ -5,7 +5,7 @@ import { jobPath, runPath } from "../state/route";
 import { counted } from "../time/words";
 import { StateBadge, TriggerBadge } from "../ui/badges";
 import { JobName } from "../ui/job-name";
-import { Empty } from "../ui/parts";
+import { Empty, Loading } from "../ui/parts";
 import { Span, Time } from "../ui/time";
 import type { Engine } from "./engine";
 import { whyPath } from "./input";
@@ -27,6 +27,7 @@ export function TimelineTable({ engine }: { engine: Engine }) {
   const now = nowMs();
   const order = ({ at }: Item) => (at > now ? at - now : (now - at) / 1e15 - 1);
   rows.sort((one, other) => order(one.item) - order(other.item));
+  if (!rows.length && (engine.lanes.total === null || engine.lanes.isLoading)) return <Loading lines={8} />;
   if (!rows.length) return <Empty title="No runs in this time range">Zoom out or move to another time.</Empty>;
   return (
     <div class="table-scroll timeline-table" tabIndex={0} role="region" aria-label="Occurrences in this time range">

@@ -137,7 +137,7 @@ function Names({ engine }: { engine: Engine }) {
     const place = { transform: `translateY(${index * engine.laneHeight}px)`, height: `${engine.laneHeight}px` };
     rows.push(
       lane?.group ? (
-        <GroupName key={index} lane={lane} group={lane.group} place={place} />
+        <GroupName key={index} lane={lane} group={lane.group} isByTag={engine.lanes.isByTag} place={place} />
       ) : lane ? (
         <a key={index} class={lane.trouble ? "lane-name is-troubled" : "lane-name"} href={jobPath(lane.job)} style={place} data-tip={[lane.name === lane.job ? "" : `${lane.name} (${lane.job})`, lane.description].filter(Boolean).join("\n") || undefined}>
           <Glyph look={lane.trouble ? TROUBLES[lane.trouble] ?? JOB_STATES.error : JOB_STATES[lane.status]} size={9} />
@@ -167,8 +167,8 @@ function Names({ engine }: { engine: Engine }) {
 
 const TROUBLES: Partial<Record<AttentionKind, Look>> = { failing: STATES.failed, stuck: STATES.waiting, skipping: STATES.skipped };
 
-function GroupName({ lane, group, place }: { lane: DrawnLane; group: LaneGroup; place: JSX.CSSProperties }) {
-  const name = group.name || (group.troubled ? "no tag" : "healthy");
+function GroupName({ lane, group, isByTag, place }: { lane: DrawnLane; group: LaneGroup; isByTag: boolean; place: JSX.CSSProperties }) {
+  const name = group.name || (isByTag ? "no tag" : "healthy");
   return (
     <button type="button" class={group.troubled ? "lane-name is-group is-troubled" : "lane-name is-group"} style={place} aria-expanded={group.is_open} onClick={() => toggleGroup(group.name)}>
       <Icon name={group.is_open ? "down" : "right"} size={12} />

@@ -1,102 +1,110 @@
 /** Entries of the ledger as a table. */
 
-import type { Run } from "../api/types";
+import type { Run, RunPage } from "../api/types";
 import { whyPath } from "../timeline/input";
 import { jobPath, runPath } from "../state/route";
 import { counted } from "../time/words";
 import { StateBadge, TriggerBadge } from "./badges";
+import { type Column, ColumnTable } from "./columns";
 import { JobName } from "./job-name";
 import { ACTIVE_STATES } from "./outcomes";
-import { Select, SelectAll } from "./selection";
 import { Counting, Span, Time } from "./time";
 
 interface Props {
   runs: Run[];
   caption: string;
-  /** Leave the job out where all lines are of one. */
-  isOneJob?: boolean;
-  /** Whether lines can be selected. */
+  query: URLSearchParams;
+  columns: readonly Column<Run>[];
   isSelectable?: boolean;
-  zoneOf?: ((job: string) => string | undefined) | undefined;
 }
 
-export function RunTable({ runs, caption, isOneJob, isSelectable, zoneOf }: Props) {
-  return (
-    <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
-      <table>
-        <caption class="hidden-text">{caption}</caption>
-        <thead>
-          <tr>
-            {isSelectable && <SelectAll ids={runs.map((run) => run.run)} what="runs" />}
-            <th scope="col">Due</th>
-            {!isOneJob && <th scope="col">Job</th>}
-            <th scope="col">Outcome</th>
-            <th scope="col">Trigger</th>
-            <th scope="col" class="right">
-              Late
-            </th>
-            <th scope="col" class="right">
-              Took
-            </th>
-            <th scope="col" class="is-wide-only">
-              Details
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {runs.map((run) => (
-            <RunRow key={run.run} run={run} isOneJob={!!isOneJob} isSelectable={!!isSelectable} zone={run.timezone ?? zoneOf?.(run.job)} />
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+export function RunTable({ runs, caption, query, columns, isSelectable }: Props) {
+  return <ColumnTable items={runs} columns={columns} query={query} caption={caption} idOf={(run) => run.run} order="due" {...(isSelectable ? { selects: "runs" } : {})} />;
 }
 
 export function pathOf(run: Run): string {
   return run.state === "skipped" ? whyPath(run.job, Date.parse(run.scheduled_for)) : runPath(run.run);
 }
 
-function RunRow({ run, isOneJob, isSelectable, zone }: { run: Run; isOneJob: boolean; isSelectable: boolean; zone: string | undefined }) {
-  return (
-    <tr>
-      {isSelectable && <Select id={run.run} />}
-      <td class="nowrap">
-        <a href={pathOf(run)}>
-          <Time at={run.scheduled_for} zone={zone} isMixed={!isOneJob} />
-        </a>
-        {run.through && (
-          <>
-            {" "}
-            to <Time at={run.through} zone={zone} isMixed={!isOneJob} />
-          </>
-        )}
-      </td>
-      {!isOneJob && (
-        <td>
-          <a href={jobPath(run.job)}>
-            <JobName job={run.job} name={run.job_name} />
-          </a>
-        </td>
-      )}
-      <td class="nowrap">
-        <StateBadge state={run.state} reason={run.reason} />
-        {run.occurrences > 1 && <span class="small quiet"> {counted(run.occurrences, "time")}</span>}
-        {run.attempt > 1 && <span class="small quiet"> attempt {run.attempt}</span>}
-      </td>
-      <td>
-        <TriggerBadge trigger={run.trigger} />
-      </td>
-      <td class="right nowrap">
-        <Span seconds={run.lateness_seconds} />
-      </td>
-      <td class="right nowrap">{ACTIVE_STATES.includes(run.state) ? <Counting since={run.started_at} /> : <Span seconds={run.duration_seconds} />}</td>
-      <td class="quiet small said is-wide-only">
+/** `zone`: of the job whose ledger it is; without it the lines are of many jobs. */
+export function runColumns(zone?: string): readonly Column<Run>[] {
+  const isMixed = zone === undefined;
+  const when = (run: Run, at: string | null | undefined) => <Time at={at} zone={run.timezone ?? zone} isMixed={isMixed} />;
+  const job: Column<Run> = {
+    id: "job",
+    name: "Job",
+    class: "job-cell",
+    cell: (run) => (
+      <a href={jobPath(run.job)} class="cut">
+        <JobName job={run.job} name={run.job_name} />
+      </a>
+    ),
+  };
+  return [
+    {
+      id: "due",
+      name: "Due",
+      sort: "due",
+      isDescending: true,
+      class: "nowrap",
+      cell: (run) => (
+        <>
+          <a href={pathOf(run)}>{when(run, run.scheduled_for)}</a>
+          {run.through && <> to {when(run, run.through)}</>}
+        </>
+      ),
+    },
+    ...(isMixed ? [job] : []),
+    {
+      id: "outcome",
+      name: "Outcome",
+      class: "nowrap",
+      cell: (run) => (
+        <>
+          <StateBadge state={run.state} reason={run.reason} />
+          {run.occurrences > 1 && <span class="small quiet"> {counted(run.occurrences, "time")}</span>}
+          {run.attempt > 1 && <span class="small quiet"> attempt {run.attempt}</span>}
+        </>
+      ),
+    },
+    { id: "trigger", name: "Trigger", from: "roomy", cell: (run) => <TriggerBadge trigger={run.trigger} /> },
+    { id: "started", name: "Started", from: "huge", class: "nowrap", cell: (run) => when(run, run.started_at) },
+    { id: "late", name: "Late", sort: "lateness", isDescending: true, isRight: true, from: "roomy", class: "nowrap", cell: (run) => <Span seconds={run.lateness_seconds} /> },
+    {
+      id: "took",
+      name: "Took",
+      sort: "duration",
+      isDescending: true,
+      isRight: true,
+      class: "nowrap",
+      cell: (run) => (ACTIVE_STATES.includes(run.state) ? <Counting since={run.started_at} /> : <Span seconds={run.duration_seconds} />),
+    },
+    { id: "exit", name: "Exit code", isRight: true, from: "huge", cell: (run) => run.exit_code ?? <span class="quiet">–</span> },
+    { id: "executor", name: "Executor", from: "huge", class: "nowrap", cell: (run) => run.executor || <span class="quiet">–</span> },
+    { id: "decided", name: "Decided", from: "never", class: "nowrap", cell: (run) => when(run, run.decided_at) },
+    { id: "node", name: "Node", from: "never", class: "nowrap", cell: (run) => run.decided_by || <span class="quiet">–</span> },
+    { id: "run", name: "Run id", from: "never", class: "nowrap", cell: (run) => <code class="small">{run.run}</code> },
+    {
+      id: "details",
+      name: "Details",
+      from: "wide",
+      class: "quiet small said",
+      cell: (run) => (
         <span class="cut" data-tip={run.detail.length > 60 ? run.detail : undefined}>
           {run.detail}
         </span>
-      </td>
-    </tr>
+      ),
+    },
+  ];
+}
+
+/** What a list by duration or lateness leaves out. */
+export function Compared({ first }: { first: RunPage | undefined }) {
+  if (!first?.compared) return null;
+  return (
+    <p class="table-foot quiet small">
+      Compared: the newest {counted(first.compared, "entry", "entries")} that match. Choose a job or a period to compare others.
+    </p>
   );
 }
 

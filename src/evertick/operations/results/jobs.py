@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from evertick.model.lifecycle import JobStatus, Light, RunState, SkipReason, Trigger
 from evertick.operations.results.base import Result
 from evertick.operations.results.runs import Run, RunSummary
+
+
+class JobSort(StrEnum):
+    """The order of a list of jobs."""
+
+    JOB = "job"
+    """By id."""
+    STATE = "state"
+    """Jobs in error first, then late, running, paused, idle, finished and disabled ones."""
+    NEXT = "next"
+    """By the next occurrence."""
+    LAST = "last"
+    """By the newest run that has ended, the newest first."""
+    DURATION = "duration"
+    """By the duration of that run, the longest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from evertick.errors import MemberUnavailableReason
@@ -13,6 +14,17 @@ from evertick.model.lifecycle import TERMINAL, RunState, SkipReason, Trigger
 from evertick.model.loss import LossReason
 from evertick.model.policy import Missed
 from evertick.operations.results.base import Result
+
+
+class RunSort(StrEnum):
+    """The order of a list of runs."""
+
+    DUE = "due"
+    """By due time, the newest first."""
+    DURATION = "duration"
+    """The longest of the newest matching runs first; only runs that have ended."""
+    LATENESS = "lateness"
+    """The latest of the newest matching runs first; only runs that have started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +111,8 @@ class RunPage(Result):
     items: tuple[Run, ...]
     next: str | None
     """Pass it as `cursor` to get the next page; null on the last page."""
+    compared: int | None = None
+    """By duration or lateness: how many of the newest matching entries were compared; null in order of time."""
 
 
 @dataclass(frozen=True, slots=True)

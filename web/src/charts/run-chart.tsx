@@ -1,4 +1,4 @@
-/** Run durations, and what is usual: a point for each, lines for the percentiles. */
+/** How long runs took and how late they began: a point for each, a band and lines for what is usual. */
 
 import { useEffect } from "preact/hooks";
 import uPlot from "uplot";
@@ -7,8 +7,9 @@ import type { Durations, Percentiles, RunPoint } from "../api/types";
 import { paint } from "../state/theme";
 import { shownZone } from "../state/zone";
 import { spanTicks, ticks } from "../time/axis";
-import { roundSpan, span } from "../time/words";
+import { counted, roundSpan, span } from "../time/words";
 import { BAD_STATES } from "../ui/outcomes";
+import { Empty } from "../ui/parts";
 import { useWidth } from "../ui/width";
 
 const HEIGHT = 220;
@@ -22,26 +23,54 @@ function color(name: string): string {
   return found;
 }
 
+/** A figure of runs: a point for each that has it, and what is usual. */
+interface Figure {
+  value: (run: RunPoint) => number | null;
+  percentiles: Percentiles;
+  /** The chart for those who do not see it. */
+  words: (count: number, usual: Usual) => string;
+  note?: string;
+}
+
+type Usual = Record<keyof Percentiles, number>;
+
 export function DurationChart({ durations, zone }: { durations: Durations; zone: string }) {
+  return <RunChart runs={durations.items} zone={zone} figure={{ value: (run) => run.duration_seconds, percentiles: durations.percentiles, words: durationWords }} />;
+}
+
+function durationWords(count: number, usual: Usual): string {
+  return `Durations of the last ${counted(count, "run")}: half took up to ${span(usual.p50 * 1000)}, nine of ten up to ${span(usual.p90 * 1000)}, the longest ${span(usual.max * 1000)}`;
+}
+
+/** A run that was caught up is late by the length of an outage: it would hide all others. */
+export function LatenessChart({ durations, zone }: { durations: Durations; zone: string }) {
+  const figure: Figure = {
+    value: (run) => (run.trigger === "scheduler" ? run.lateness_seconds : null),
+    percentiles: durations.lateness,
+    words: (count, usual) => `Lateness of the last ${counted(count, "scheduled start")}: half within ${span(usual.p50 * 1000)}, nine of ten within ${span(usual.p90 * 1000)}`,
+    note: "of starts within the grace period",
+  };
+  return <RunChart runs={durations.items} zone={zone} figure={figure} />;
+}
+
+function RunChart({ runs, zone, figure }: { runs: RunPoint[]; zone: string; figure: Figure }) {
   const [box, width] = useWidth<HTMLDivElement>();
   const shown = shownZone(zone);
   const turn = paint.value;
+  const points = runs.filter((run) => figure.value(run) !== null);
+  const usual = known(figure.percentiles);
   useEffect(() => {
-    if (!box.current || !width) return;
-    const plot = new uPlot(options(durations, width, shown), series(durations.items), box.current);
+    if (!box.current || !width || !points.length) return;
+    const plot = new uPlot(options(usual, width, shown), series(points, figure.value), box.current);
     return () => plot.destroy();
-  }, [durations, width, shown, turn]);
-  const usual = known(durations.percentiles);
-  const words = usual
-    ? `Durations of the last ${durations.items.length} runs: half took up to ${span(usual.p50 * 1000)}, nine of ten up to ${span(usual.p90 * 1000)}, the longest ${span(usual.max * 1000)}`
-    : "No finished runs yet";
+  }, [runs, width, shown, turn]);
+  if (!points.length) return <Empty title="No runs to show yet" icon="runs" />;
   return (
     <div>
-      <div ref={box} class="chart" role="img" aria-label={words} />
+      <div ref={box} class="chart" role="img" aria-label={usual ? figure.words(points.length, usual) : counted(points.length, "run")} />
       {usual && (
         <p class="chart-foot quiet small">
-          p10 {span(usual.p10 * 1000)} · <strong>p50 {span(usual.p50 * 1000)}</strong> · p90 {span(usual.p90 * 1000)} · p99 {span(usual.p99 * 1000)} · longest{" "}
-          {span(usual.max * 1000)}
+          p10 {span(usual.p10 * 1000)} · <strong>p50 {span(usual.p50 * 1000)}</strong> · p90 {span(usual.p90 * 1000)} · p99 {span(usual.p99 * 1000)} · max {span(usual.max * 1000)} {figure.note}
         </p>
       )}
     </div>
@@ -49,17 +78,16 @@ export function DurationChart({ durations, zone }: { durations: Durations; zone:
 }
 
 /** All of them, or none: there are percentiles as soon as one run has ended. */
-function known(percentiles: Percentiles): Record<keyof Percentiles, number> | null {
-  return percentiles.p50 === null ? null : (percentiles as Record<keyof Percentiles, number>);
+function known(percentiles: Percentiles): Usual | null {
+  return percentiles.p50 === null ? null : (percentiles as Usual);
 }
 
-function series(runs: RunPoint[]): uPlot.AlignedData {
-  const ended = runs.filter((run) => run.duration_seconds !== null);
-  const of = (isBad: boolean) => ended.map((run) => (BAD_STATES.includes(run.state) === isBad ? run.duration_seconds : null));
-  return [ended.map((run) => Date.parse(run.scheduled_for) / 1000), of(false), of(true)];
+function series(runs: RunPoint[], value: Figure["value"]): uPlot.AlignedData {
+  const of = (isBad: boolean) => runs.map((run) => (BAD_STATES.includes(run.state) === isBad ? value(run) : null));
+  return [runs.map((run) => Date.parse(run.scheduled_for) / 1000), of(false), of(true)];
 }
 
-function options(durations: Durations, width: number, zone: string): uPlot.Options {
+function options(usual: Usual | null, width: number, zone: string): uPlot.Options {
   const [ink, line, good, bad, soft] = ["ink-3", "line", "succeeded", "failed", "now"].map(color) as [string, string, string, string, string];
   const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
   return {
@@ -77,7 +105,7 @@ function options(durations: Durations, width: number, zone: string): uPlot.Optio
       { label: "took", stroke: good, width: 1.2, spanGaps: true, points: { show: true, size: 5, fill: good, stroke: good } },
       { label: "failed", stroke: bad, width: 0, points: { show: true, size: 9, fill: bad, stroke: bad, paths: crosses } },
     ],
-    hooks: { draw: [(plot) => drawPercentiles(plot, durations, soft)] },
+    hooks: { draw: [(plot) => usual && drawPercentiles(plot, usual, soft)] },
   } as uPlot.Options;
 }
 
@@ -104,15 +132,13 @@ function crosses(plot: uPlot, number: number): uPlot.Series.Points.Paths {
   return { stroke: path, fill: path } as unknown as uPlot.Series.Points.Paths;
 }
 
-function drawPercentiles(plot: uPlot, { percentiles }: Durations, stroke: string): void {
-  const usual = known(percentiles);
-  if (!usual) return;
+function drawPercentiles(plot: uPlot, usual: Usual, stroke: string): void {
   const pen = plot.ctx;
   pen.save();
   pen.strokeStyle = stroke;
   pen.fillStyle = stroke;
   pen.font = `${11 * devicePixelRatio}px system-ui`;
-  // What is usual: nine of ten runs are in this band.
+  // What is usual: eight of ten runs are in this band.
   const [low, high] = [plot.valToPos(usual.p10, "y", true), plot.valToPos(usual.p90, "y", true)];
   pen.globalAlpha = 0.1;
   pen.fillRect(plot.bbox.left, high, plot.bbox.width, Math.max(low - high, 1));

@@ -1,0 +1,167 @@
+/** A table whose columns can be chosen and sorted; both choices are in the address, so that a view can be shared. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { setQuery } from "../state/route";
+import { Icon } from "./icon";
+import { Select, SelectAll } from "./selection";
+
+export interface Column<T> {
+  /** As the address has it. */
+  id: string;
+  name: string;
+  cell: (item: T) => ComponentChildren;
+  /** The order of the API that this column stands for; its first click gives the direction that the API begins with. */
+  sort?: string;
+  /** Whether that direction puts the greatest first. */
+  isDescending?: boolean;
+  isRight?: boolean;
+  /** From which width of the screen on it is shown unless columns are chosen. */
+  from?: "roomy" | "wide" | "widest" | "huge" | "never";
+  class?: string;
+  /** The cell says what it is, or is only a button. */
+  isNameless?: boolean;
+}
+
+interface Sorting {
+  sort: string;
+  isReversed: boolean;
+}
+
+export function sortingOf(query: URLSearchParams): Sorting {
+  return { sort: query.get("sort") ?? "", isReversed: query.get("reverse") === "true" };
+}
+
+function chosenOf(query: URLSearchParams): readonly string[] | null {
+  return query.get("columns")?.split(",") ?? null;
+}
+
+interface Props<T> {
+  items: T[];
+  columns: readonly Column<T>[];
+  query: URLSearchParams;
+  caption: string;
+  idOf: (item: T) => string;
+  /** The order without `sort` in the address. */
+  order: string;
+  /** What a line is, for tables in which lines can be selected. */
+  selects?: string;
+}
+
+export function ColumnTable<T>({ items, columns, query, caption, idOf, order, selects }: Props<T>) {
+  const chosen = chosenOf(query);
+  const shown = chosen ? columns.filter((column) => chosen.includes(column.id)) : columns.filter((column) => column.from !== "never");
+  const classOf = (column: Column<T>) => [column.isRight && "right", column.class, !chosen && column.from && `from-${column.from}`].filter(Boolean).join(" ") || undefined;
+  return (
+    <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
+      <table>
+        <caption class="hidden-text">{caption}</caption>
+        <thead>
+          <tr>
+            {selects && <SelectAll ids={items.map(idOf)} what={selects} />}
+            {shown.map((column) => (
+              <Heading key={column.id} column={column as Column<unknown>} sorting={sortingOf(query)} order={order} class={classOf(column)} />
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((item) => (
+            <tr key={idOf(item)}>
+              {selects && <Select id={idOf(item)} />}
+              {shown.map((column) => (
+                <td key={column.id} class={classOf(column)}>
+                  {column.cell(item)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Heading({ column, sorting, order, class: name }: { column: Column<unknown>; sorting: Sorting; order: string; class: string | undefined }) {
+  const isSorted = column.sort !== undefined && (sorting.sort || order) === column.sort;
+  const isDescending = !!column.isDescending !== sorting.isReversed;
+  const sort = () => setQuery({ sort: column.sort === order ? null : (column.sort ?? null), reverse: isSorted && !sorting.isReversed ? "true" : null });
+  return (
+    <th scope="col" class={name} aria-sort={isSorted ? (isDescending ? "descending" : "ascending") : undefined}>
+      {column.sort ? (
+        <button type="button" class="sort" onClick={sort}>
+          {isSorted && column.isRight && <Arrow isDescending={isDescending} />}
+          {column.name}
+          {isSorted && !column.isRight && <Arrow isDescending={isDescending} />}
+        </button>
+      ) : column.isNameless ? (
+        <span class="hidden-text">{column.name}</span>
+      ) : (
+        column.name
+      )}
+    </th>
+  );
+}
+
+function Arrow({ isDescending }: { isDescending: boolean }) {
+  return (
+    <span class="sort-arrow" aria-hidden="true">
+      {isDescending ? "↓" : "↑"}
+    </span>
+  );
+}
+
+/** Which columns the table has; the first one stays. */
+export function ColumnPicker<T>({ columns, query }: { columns: readonly Column<T>[]; query: URLSearchParams }) {
+  const menu = useRef<HTMLDetailsElement>(null);
+  const [isOpen, setOpen] = useState(false);
+  const chosen = chosenOf(query);
+  const isShown = (column: Column<T>) => (chosen ? chosen.includes(column.id) : column.from !== "never" && isWideEnough(column.from));
+  const toggle = (id: string, isOn: boolean) => {
+    const next = columns.filter((column) => (column.id === id ? isOn : isShown(column))).map((column) => column.id);
+    setQuery({ columns: next.join(",") });
+  };
+  const close = () => menu.current?.removeAttribute("open");
+  useEffect(() => {
+    const closeOutside = (event: Event) => !menu.current?.contains(event.target as Node) && close();
+    document.addEventListener("pointerdown", closeOutside);
+    return () => document.removeEventListener("pointerdown", closeOutside);
+  }, []);
+  return (
+    <details
+      ref={menu}
+      class="menu"
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape") return;
+        close();
+        menu.current?.querySelector("summary")?.focus();
+      }}
+      onFocusOut={(event) => event.relatedTarget && !menu.current?.contains(event.relatedTarget as Node) && close()}
+    >
+      <summary class="button">
+        <Icon name="queues" /> Columns
+      </summary>
+      {isOpen && (
+        <fieldset class="menu-panel">
+          <legend class="hidden-text">Columns</legend>
+          {columns.slice(1).map((column) => (
+            <label key={column.id} class="row">
+              <input type="checkbox" checked={isShown(column)} onChange={(event) => toggle(column.id, event.currentTarget.checked)} />
+              {column.name}
+            </label>
+          ))}
+          <button type="button" class="button is-small" disabled={!chosen} onClick={() => setQuery({ columns: null })}>
+            Default columns
+          </button>
+        </fieldset>
+      )}
+    </details>
+  );
+}
+
+/** The widths at which the styles show a column. */
+const WIDTHS = { roomy: 561, wide: 901, widest: 1201, huge: 1800 } as const;
+
+function isWideEnough(from: Column<unknown>["from"]): boolean {
+  return !from || from === "never" || matchMedia(`(min-width: ${WIDTHS[from]}px)`).matches;
+}
