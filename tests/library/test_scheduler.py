@@ -23,6 +23,8 @@ from evertick import (
     SchedulerLockError,
     SettingsError,
 )
+from evertick.library import async_operations
+from evertick.library.ledger import Ledger
 from tests.library.programs import LIMIT_SECONDS, eventually, run
 
 NIGHT = "30 2 * * *"
@@ -397,6 +399,31 @@ def test_a_run_that_is_not_waited_for_goes_on(scheduler):
     async def ended(run_id):
         found = await scheduler.get_history("long", states=["succeeded"])
         return [one for one in found if one.run == run_id]
+
+    run(main)
+
+
+def test_who_waits_for_a_run_is_woken_by_its_end(scheduler, monkeypatch):
+    for pause in ("POLL_FIRST_SECONDS", "POLL_MAX_SECONDS"):
+        monkeypatch.setattr(async_operations, pause, 10 * LIMIT_SECONDS)
+    may_end = threading.Event()
+    look = Ledger.ended_run
+
+    def looked(ledger, run_id):
+        found = look(ledger, run_id)
+        may_end.set()  # only now: the first look must find nothing
+        return found
+
+    monkeypatch.setattr(Ledger, "ended_run", looked)
+
+    @scheduler.job()
+    def work() -> None:
+        assert may_end.wait(LIMIT_SECONDS)
+
+    async def main():
+        async with scheduler:
+            ended = await asyncio.wait_for(scheduler.trigger_now("work"), LIMIT_SECONDS)
+            assert ended.state == "succeeded"
 
     run(main)
 

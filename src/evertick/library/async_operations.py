@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -10,9 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from evertick.errors import Conflict, NotFound
+from evertick.library.events import RunEnds
 from evertick.model.instant import to_datetime
 from evertick.model.lifecycle import PLANNED, RunState, Trigger
 from evertick.model.policy import Missed
+from evertick.model.run import RunKey
 from evertick.operations.protocol import RunQuery, enum_of, enums_of
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 15.0
 PAGE = 1_000
-# The ledger sends no notification, and another process may be the one that answers.
+# Another process may be the one that answers, and its ledger sends no notification.
 POLL_FIRST_SECONDS = 0.01
 POLL_MAX_SECONDS = 0.5
 
@@ -35,6 +38,9 @@ T = TypeVar("T")
 
 class AsyncOperations(Protocol):
     """Usable before `start` too: queries read the ledger, and requests wait in it."""
+
+    _run_ends: RunEnds
+    """The ends of runs that this process schedules."""
 
     def _open_ledger(self) -> Ledger: ...
 
@@ -90,7 +96,8 @@ class AsyncOperations(Protocol):
         run_id = await asyncio.to_thread(ledger.run_id_of, job, request)
         if not wait:
             return _requested_run(run_id, job, kind, request)
-        return await _until(lambda: ledger.ended_run(run_id), timeout, f"The run {run_id}")
+        with self._run_ends.of(job) as ended:
+            return await _until(lambda: ledger.ended_run(run_id), timeout, f"The run {run_id}", ended)
 
     async def pause(self, job: str, note: str = "") -> None:
         """Pause a job; its active runs continue."""
@@ -107,7 +114,8 @@ class AsyncOperations(Protocol):
         runs = list(answer.cancelled or ())
         ledger = self._open_ledger()
         for run in runs:  # the answer may be in the ledger a moment before the end is
-            await _until(partial(ledger.ended_run, run), timeout, f"The run {run}")
+            with self._run_ends.of(RunKey.from_run_id(run).job_id) as ended:
+                await _until(partial(ledger.ended_run, run), timeout, f"The run {run}", ended)
         return runs
 
     async def backfill(
@@ -136,7 +144,8 @@ class AsyncOperations(Protocol):
         _, asked = await asyncio.to_thread(ledger.submit, command)
         request = asked.request
         if wait and request is not None:
-            await _until(lambda: ledger.ended_backfill(job, request), timeout, f"The backfill {request}")
+            with self._run_ends.of(job) as ended:
+                await _until(lambda: ledger.ended_backfill(job, request), timeout, f"The backfill {request}", ended)
         return asked
 
     # --- queries
@@ -203,8 +212,14 @@ class AsyncOperations(Protocol):
             raise Conflict("no scheduler is running on this ledger, so no answer would come. Next: await start()")
 
 
-async def _until(look: Callable[[], T | None], timeout: float | None, what: str) -> T:
-    """The first result of `look` that is not None; `TimeoutError` if there is none in time."""
+async def _until(
+    look: Callable[[], T | None], timeout: float | None, what: str, news: asyncio.Event | None = None
+) -> T:
+    """The first result of `look` that is not None; `TimeoutError` if there is none in time.
+
+    It looks again as soon as there is news, and after a pause in any case.
+    """
+    news = news or asyncio.Event()
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = POLL_FIRST_SECONDS
     while True:
@@ -213,7 +228,9 @@ async def _until(look: Callable[[], T | None], timeout: float | None, what: str)
             return found
         if deadline is not None and time.monotonic() >= deadline:
             raise TimeoutError(f"{what} has not ended after {timeout:g}s. It continues.")
-        await asyncio.sleep(pause)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(news.wait(), pause)
+        news.clear()  # before the look: what comes during it is news again
         pause = min(pause * 1.5, POLL_MAX_SECONDS)
 
 

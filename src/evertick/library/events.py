@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -18,7 +19,17 @@ from evertick.dispatch.facts import Fact
 from evertick.errors import InvalidArgument
 from evertick.loop.effects import Log
 from evertick.model.instant import SECOND, Instant, to_datetime, to_text
-from evertick.model.lifecycle import CANCELLED, FAILED, LOST, RETRYING, RUNNING, SKIPPED, SUCCEEDED, TIMED_OUT
+from evertick.model.lifecycle import (
+    CANCELLED,
+    FAILED,
+    LOST,
+    RETRYING,
+    RUNNING,
+    SKIPPED,
+    SUCCEEDED,
+    TERMINAL,
+    TIMED_OUT,
+)
 from evertick.model.run import Change, Entry
 
 log = logging.getLogger("evertick.events")
@@ -125,6 +136,37 @@ def _of_run(name: str, fact: Change | Entry) -> Event:
     at = fact.at if isinstance(fact, Change) else fact.decided_at
     due = to_datetime(key.scheduled_for)
     return Event(name, to_datetime(at), key.job_id, key.run_id, due, state=str(fact.state))
+
+
+class RunEnds:
+    """Wakes those who wait for the end of a run, once the scheduler of this process has entered it in the ledger."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+
+    @contextlib.contextmanager
+    def of(self, job: str) -> Iterator[asyncio.Event]:
+        """An event that each end of a run of the job sets."""
+        waiter = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            self._waiting.setdefault(job, []).append(waiter)
+        try:
+            yield waiter[1]
+        finally:
+            with self._lock:
+                self._waiting[job].remove(waiter)
+                if not self._waiting[job]:
+                    del self._waiting[job]
+
+    def tell(self, fact: Fact | int) -> None:
+        """In the thread of the scheduler, for everything that happens: usually there is nobody to wake."""
+        if not self._waiting or not isinstance(fact, Change | Entry) or fact.state not in TERMINAL:
+            return
+        with self._lock:
+            for loop, event in self._waiting.get(fact.key.job_id, ()):
+                with contextlib.suppress(RuntimeError):  # its loop is closed
+                    loop.call_soon_threadsafe(event.set)
 
 
 class Listeners:

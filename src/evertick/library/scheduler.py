@@ -20,7 +20,7 @@ from evertick.errors import Conflict, NotFound
 from evertick.executors.child import CHILD
 from evertick.library.async_operations import AsyncOperations, param_texts
 from evertick.library.decorator import NO_OPTIONS, JobDecorator
-from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
+from evertick.library.events import Callback, EventStream, Listeners, RunEnds, event_of, status_event
 from evertick.library.location import is_anyone_running
 from evertick.library.registry import ForkLock, JobLedger, JobRegistry
 from evertick.location import locate
@@ -74,6 +74,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         self._name, self._standby, self._max_running = node or self._settings.node or None, standby, max_running
         self._registry = JobRegistry(self._settings, self._defined, NO_OPTIONS)
         self._listeners = Listeners(self._home)
+        self._run_ends = RunEnds()
         self._changing = ForkLock()
         self._node: NodeThread | None = None
         self._ledger: tuple[int, Ledger] | None = None
@@ -251,6 +252,7 @@ class Scheduler(JobDecorator, AsyncOperations):
             _LEFT_TO_PARENT.extend((node, self._ledger, self._own_loop, self._listeners, self._shared))
             self._node, self._ledger, self._own_loop, self._loop = None, None, None, None
             self._listeners = Listeners(self._home)
+            self._run_ends = RunEnds()
             return None
         return node
 
@@ -392,6 +394,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         return self._shared[1]
 
     def _heard(self, fact: Fact | int, at: Instant) -> None:
+        self._run_ends.tell(fact)
         event = event_of(fact, at)
         if event is not None:
             self._listeners.tell(event)
