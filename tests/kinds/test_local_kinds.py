@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from evertick.kinds import Program, StepError
+from evertick.kinds import RESULT_FD, Program, StepError
 from evertick.kinds.command import command_program, find_program, script_program
 from evertick.kinds.http import BODY_MAX, HttpExchange, HttpRequest, parse_url, shown
 from evertick.model.instant import SECOND
@@ -330,3 +333,21 @@ def test_settings_of_a_keeper_survive_the_journey():
     settings = KeeperSettings(kill_after_us=1, memory_bytes=2, hidden=("/a", "/b"))
     assert KeeperSettings.from_text(settings.to_text()) == settings
     assert LocalSettings().keeper == KeeperSettings()
+
+
+@pytest.mark.parametrize(
+    ("is_pipe", "written"),
+    [
+        pytest.param(True, ["gone", True], id="a keeper from before an upgrade"),
+        pytest.param(False, ["gone", True, 7], id="a keeper of today"),
+    ],
+)
+def test_an_exit_note_is_written_as_its_keeper_reads_it(tmp_path, is_pipe, written):
+    words = "from evertick.kinds import ExitNote, write_exit_note; write_exit_note(ExitNote('gone', True, 7))"
+    reader, writer = os.pipe() if is_pipe else (os.open(tmp_path / "note", os.O_RDWR | os.O_CREAT),) * 2
+    line = f'exec "$1" -c "$2" {RESULT_FD}>&{writer}'
+    subprocess.run(["bash", "-c", line, "bash", sys.executable, words], pass_fds=(writer,), check=True)
+    data = os.read(reader, 4_096) if is_pipe else os.pread(reader, 4_096, 0)
+    for fd in {reader, writer}:
+        os.close(fd)
+    assert json.loads(data) == written

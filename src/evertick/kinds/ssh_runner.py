@@ -14,6 +14,7 @@ import os
 import selectors
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -201,7 +202,9 @@ def main() -> int:
     if end.reason:
         _note(end.reason)
     with contextlib.suppress(OSError), open(RESULT_FD, "wb") as note:
-        note.write(json.dumps([end.reason[:2_000], end.is_lost, end.code]).encode())
+        # A keeper that was started before an upgrade has a pipe here, and expects no exit code.
+        code = () if stat.S_ISFIFO(os.fstat(RESULT_FD).st_mode) else (end.code,)
+        note.write(json.dumps([end.reason[:2_000], end.is_lost, *code]).encode())
     return end.code
 
 

@@ -56,8 +56,9 @@ class ContainerStep:
         self._name: str = request["name"]
         self._image: str = request["image"]
         self._pull = Pull(request["pull"])
-        self._auth: str = request["auth"]
-        self._auth_file: str = request["auth_file"]
+        # A keeper that was started before an upgrade does not send these.
+        self._auth: str = request.get("auth", "")
+        self._auth_file: str = request.get("auth_file", "")
         self._spec: Json = request["spec"]
         self._grace: int = request["grace"]
         self._messages: queue.SimpleQueue[str | End] = queue.SimpleQueue()
