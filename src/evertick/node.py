@@ -17,7 +17,7 @@ from evertick.dispatch.folder_owner import folder_identity
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.integrity import IntegrityCheck
 from evertick.dispatch.leadership import Leadership
-from evertick.dispatch.lookup import read_gained
+from evertick.dispatch.lookup import BlackoutReader, read_gained
 from evertick.dispatch.maintenance import Maintenance, find_next_runs
 from evertick.dispatch.notify.config import notify_config
 from evertick.dispatch.observers import Observers
@@ -182,9 +182,15 @@ class Node:
             read_reports=forwarded_reports,
             observe=self._look_on,
         )
+        blackouts = BlackoutReader()
         self._requests = RequestPoller(
-            self._writer.write, lambda: tuple(self.state.epochs), messages_of, store.capabilities.change_stamps
+            self._writer.write,
+            lambda: tuple(self.state.epochs),
+            lambda ledger, found: (*blackouts.read(ledger), *messages_of(ledger, found)),
+            store.capabilities.change_stamps,
         )
+        for message in blackouts.read(store):  # before anything is planned
+            self.inbox.report(message)
         self.resync()
         if is_shared:
             self._leadership = Leadership(

@@ -11,7 +11,7 @@ declares in `capabilities` what only some stores can do. Three rules hold for al
 - Every call may be repeated after `StoreUnavailable`, whose outcome is unknown: an entry that is there already
   with the same `by` is ours, a change that is there already is applied, a lease that is held is renewed.
 
-Stores are synchronous. Whatever only reads, and `commit` of requests or stored jobs, may be called by any thread.
+Stores are synchronous. Whatever only reads, and `commit` of requests, stored jobs or blackouts, may be called by any thread.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from evertick.model.ledger import (
     RequestKind,
     ScheduleLine,
     Snapshot,
+    StoredBlackout,
     StoredJob,
     WrongCount,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "ScheduleLine",
     "Snapshot",
     "Store",
+    "StoredBlackout",
     "StoredJob",
     "Tally",
     "WrongCount",
@@ -111,7 +113,7 @@ class Page:
 
 
 class Ledger(Protocol):
-    """What scheduling needs of a ledger: ten verbs."""
+    """What scheduling needs of a ledger: eleven verbs."""
 
     def load(self, buckets: Collection[int] | None = None) -> Snapshot:
         """Everything about the jobs of these buckets that planning needs; None: of all."""
@@ -161,6 +163,10 @@ class Ledger(Protocol):
     def stored_jobs(self) -> Mapping[str, str]:
         """The definitions of the jobs that programs added while they ran, by job; the counter
         `changes.stored_jobs` grows with each change of one."""
+        ...
+
+    def blackouts(self) -> Mapping[str, str]:
+        """The blackouts that were added at run time, by id."""
         ...
 
     def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:

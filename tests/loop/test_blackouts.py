@@ -6,9 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from evertick.loop.messages import PauseJob, ResumeJob
+from evertick.loop.messages import BlackoutsSeen, PauseJob, ResumeJob
 from evertick.loop.state import Hold
-from evertick.model.blackout import Blackout, blackout_at, split_stretch
+from evertick.model.blackout import (
+    AddedBlackout,
+    Blackout,
+    blackout_at,
+    blackout_text,
+    read_blackouts,
+    split_stretch,
+)
 from evertick.model.facts import read_facts
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.schedule import AtSpec, EverySpec
@@ -159,3 +166,149 @@ def test_a_stretch_is_split_at_the_bounds():
     assert list(split_stretch((first,), 12, 15)) == [(12, 15, first)]
     assert list(split_stretch((), 5, 5)) == []
     assert blackout_at((first, second), 16) == second
+
+
+# --- added and removed at run time
+
+ADDED = AddedBlackout(
+    "b1", at("08:32"), at("08:35"), "Database upgrade", jobs=("a",), added_at=at("08:31"), added_by="ann"
+)
+
+
+def see(here, *blackouts: AddedBlackout) -> None:
+    here.say(BlackoutsSeen(blackouts))
+
+
+def removed(blackout: AddedBlackout, when: str) -> AddedBlackout:
+    left = blackout.ended(at(when))
+    assert left is not None
+    return left
+
+
+@pytest.mark.parametrize("missed", [{}, ALL], ids=["without catch-up", "with catch-up"])
+@pytest.mark.parametrize("seen_at", ["08:30:30", "08:31:57", "08:31:59.999"])
+def test_one_that_is_added_ahead_does_what_one_of_the_settings_does(missed, seen_at):
+    declared, added = world(dark(**missed), job("b", MINUTELY)), world(job("a", MINUTELY, **missed), job("b", MINUTELY))
+    added.run_until(seen_at)
+    see(added, ADDED)
+    for here in (declared, added):
+        here.run_until("08:36:10")
+    for name in ("a", "b"):
+        assert added.ledger(name) == declared.ledger(name)
+    assert is_sound(added)
+
+
+def test_one_that_is_added_for_the_future_writes_nothing():
+    here = world(job("a", MINUTELY))
+    here.run_until("08:31:10")
+    see(here, ADDED)
+    assert [effect for effect in here.turns[-1][2] if type(effect).__name__ == "Commit"] == []
+
+
+def test_one_that_begins_now_leaves_what_was_decided_and_holds_the_rest():
+    here = world(job("a", MINUTELY))
+    here.run_until("08:32:30")
+    see(here, ADDED)
+    assert here.state.jobs["a"].hold is Hold.BLACKOUT
+    here.run_until("08:36:10")
+    assert here.ledger() == [
+        "08:31 succeeded",
+        "08:32 succeeded",
+        *skipped("08:33", "08:34"),
+        "08:35 succeeded",
+        "08:36 succeeded",
+    ]
+    assert is_sound(here)
+
+
+@pytest.mark.parametrize(
+    ("missed", "inside"),
+    [({}, skipped("08:32", "08:33")), (ALL, ["08:32 succeeded catchup", "08:33 succeeded catchup"])],
+    ids=["without catch-up", "with catch-up"],
+)
+def test_one_that_is_removed_while_it_lasts_ends_then(missed, inside):
+    here = world(job("a", MINUTELY, **missed))
+    see(here, ADDED)
+    here.run_until("08:33:30")
+    see(here, removed(ADDED, "08:33:29"))
+    here.run_until("08:35:10")
+    assert here.ledger() == ["08:31 succeeded", *inside, "08:34 succeeded", "08:35 succeeded"]
+    assert is_sound(here)
+    if not missed:
+        assert read_facts(here.rows("a")[1].facts).held_until == at("08:33:29")
+
+
+def test_an_occurrence_between_the_removal_and_its_takeover_is_on_time():
+    here = world(job("a", MINUTELY))
+    see(here, ADDED)
+    here.run_until("08:33:02")
+    see(here, removed(ADDED, "08:32:59"))
+    here.run_until("08:33:30")
+    assert here.ledger() == ["08:31 succeeded", *skipped("08:32"), "08:33 succeeded"]
+    assert is_sound(here)
+
+
+def test_one_that_is_removed_before_it_begins_never_was():
+    here = world(job("a", MINUTELY))
+    see(here, ADDED)
+    here.run_until("08:31:58")
+    assert ADDED.ended(here.now) is None
+    see(here)
+    here.run_until("08:33:10")
+    assert here.started() == ["08:31", "08:32", "08:33"]
+    assert [row.facts for row in here.rows("a")] == [here.rows("a")[0].facts] * 3
+    assert is_sound(here)
+
+
+@pytest.mark.parametrize("until", ["08:31:58", "08:33:10"])
+def test_a_restart_inside_one_finds_it_in_the_ledger(until):
+    here = world(job("a", MINUTELY))
+    see(here, ADDED)
+    here.run_until(until)
+    here.restart(after=5 * SECOND, told=[BlackoutsSeen((ADDED,))])
+    here.run_until("08:36:10")
+    succeeded = ["08:35 succeeded", "08:36 succeeded"]
+    assert here.ledger() == ["08:31 succeeded", *skipped("08:32", "08:33", "08:34"), *succeeded]
+    assert is_sound(here)
+
+
+def test_one_that_was_removed_during_a_downtime_still_says_why_nothing_ran():
+    here = world(job("a", MINUTELY))
+    see(here, ADDED)
+    here.run_until("08:32:30")
+    here.restart(after=3 * MINUTE, told=[BlackoutsSeen((removed(ADDED, "08:33:30"),))])
+    here.run_until("08:36:10")
+    skips = [*skipped("08:32", "08:33"), "08:34 skipped missed"]
+    assert sorted(here.ledger())[:4] == sorted(["08:31 succeeded", *skips])
+    assert is_sound(here)
+
+
+def test_it_concerns_jobs_by_id_by_tag_or_all_and_those_that_come_later():
+    tagged = replace(job("tagged", MINUTELY), tags=("db",))
+    here = world(job("a", MINUTELY), tagged)
+    see(here, replace(ADDED, jobs=(), tags=("db",)))
+    here.run_until("08:32:30")
+    here.define(replace(job("late", MINUTELY), tags=("db", "x")))
+    assert [name for name, one in sorted(here.state.jobs.items()) if one.hold is Hold.BLACKOUT] == ["late", "tagged"]
+    see(here, replace(ADDED, jobs=(), is_for_all=True))
+    assert all(one.hold is Hold.BLACKOUT for one in here.state.jobs.values())
+
+
+def test_a_paused_job_stays_paused_and_an_edit_inside_one_is_held():
+    here = world(job("a", MINUTELY), job("b", MINUTELY))
+    here.say(PauseJob("p", "a"))
+    see(here, replace(ADDED, jobs=("a", "b")))
+    here.run_until("08:32:30")
+    here.define(job("b", EverySpec(30 * SECOND)))
+    here.run_until("08:34:50")
+    assert (here.state.jobs["a"].hold, here.state.jobs["b"].hold) == (Hold.PAUSED, Hold.BLACKOUT)
+    assert here.started("b") == ["08:31"]
+    here.run_until("08:35:10")
+    assert here.started("b") == ["08:31", "08:35"]
+    assert is_sound(here)
+
+
+def test_the_ledger_keeps_every_field_and_ignores_those_of_a_later_version():
+    every = AddedBlackout("b2", 1, 5, "größe", ("a",), ("t",), added_at=3, added_by="ann")
+    later = blackout_text(every).replace("{", '{"later": 1, ', 1)
+    assert read_blackouts([later, blackout_text(ADDED)]) == (every, ADDED)

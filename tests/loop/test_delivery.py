@@ -15,6 +15,7 @@ from evertick.loop.messages import (
     BackfillJob,
     BatchCommitted,
     BatchFenced,
+    BlackoutsSeen,
     BucketsGained,
     BucketsLost,
     CancelRun,
@@ -50,6 +51,7 @@ from evertick.loop.messages import (
     TimePassed,
     TriggerJob,
 )
+from evertick.model.blackout import AddedBlackout
 from evertick.model.bucket import bucket_of
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant
@@ -249,6 +251,15 @@ def definitions_change(here: Redelivering) -> None:
     here.run_until("10:50")
 
 
+def blackouts_come_and_go(here: Redelivering) -> None:
+    dark = AddedBlackout("b1", at("09:20"), at("09:40"), jobs=("a",))
+    here.run_until("09:10")
+    here.say(BlackoutsSeen((dark,)))
+    here.run_until("09:35")
+    here.say(BlackoutsSeen((replace(dark, end=at("09:35")),)))
+    here.run_until("10:50")
+
+
 def buckets_move(here: Redelivering) -> None:
     here.say(LeaseRenewed(here.now + DAY), NodesSeen(frozenset({"node", "east"})))
     here.run_until("09:10")
@@ -330,6 +341,7 @@ STORIES: dict[type, Callable[[Redelivering], None]] = {
     **dict.fromkeys((SubRunWanted, SubRunUnwanted, SubRunsSeen), a_sub_run),
     **dict.fromkeys((MembersSeen, PlacementsRecalled), on_the_fleet),
     **dict.fromkeys((DefinitionsChanged, DefinitionsDoubtful), definitions_change),
+    BlackoutsSeen: blackouts_come_and_go,
     **dict.fromkeys((BucketsGained, BucketsLost, LeaseRenewed, OrphansFound), buckets_move),
     StopsSeen: ended_for_its_owner,
     BatchFenced: taken_behind_its_back,

@@ -32,7 +32,7 @@ from evertick.model.lifecycle import (
     Trigger,
 )
 from evertick.routing.selection import PLACES_MAX
-from evertick.store import Batch, DefinitionLine, JobRecord, Lease, ScheduleLine, Store, StoredJob
+from evertick.store import Batch, DefinitionLine, JobRecord, Lease, ScheduleLine, Store, StoredBlackout, StoredJob
 from tests.stores.building import (
     DAY,
     ELEVEN,
@@ -90,6 +90,7 @@ class CommitContract:
             schedules=[ScheduleLine("report", TEN, "[]")],
             definitions=[DefinitionLine("report", "d1", TEN, "name: report\n")],
             stored_jobs=[StoredJob("new", "{}")],
+            blackouts=[StoredBlackout("b1", "{}")],
             floors={7: TEN},
             epochs={7: epoch, 8: 1},
             requests=[asked("r2")],
@@ -106,6 +107,7 @@ class CommitContract:
             store.schedules(),
             store.definition("report", "d1"),
             dict(store.stored_jobs()),
+            dict(store.blackouts()),
             sorted(store.requests(["r1", "r2"])),
             {name: count for name, count in store.counters().items() if name != STORED_JOBS},  # a repeat counts too
         )
@@ -204,6 +206,12 @@ class CommitContract:
         again = reopen()
         assert again.stored_jobs() == {"report": '{"größe": 2}'}
         assert again.counters()[STORED_JOBS] == 5
+
+    def test_a_blackout_is_kept_replaced_and_removed(self, store, reopen):
+        store.commit(Batch(by="cli", blackouts=[StoredBlackout("b1", '{"größe": 1}'), StoredBlackout("b2", "{}")]))
+        store.commit(Batch(by="cli", blackouts=[StoredBlackout("b1", '{"größe": 2}'), StoredBlackout("b3", "[]")]))
+        store.commit(Batch(by="cli", blackouts=[StoredBlackout("b2", None), StoredBlackout("none", None)]))
+        assert store.blackouts() == reopen().blackouts() == {"b1": '{"größe": 2}', "b3": "[]"}
 
     def test_a_job_is_inserted_and_then_replaced(self, store):
         first = JobRecord("report", NINE, held=True, fingerprint="f1", paused_at=NINE, pause_note="freeze", error="e")

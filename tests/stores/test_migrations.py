@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from evertick.errors import SchemaTooNew
 from evertick.model.lifecycle import FAILED, RUNNING
 from evertick.model.run import Change
-from evertick.store import Batch, JobRecord, RunFilter
+from evertick.store import Batch, JobRecord, RunFilter, StoredBlackout
 from evertick.stores import open_store as open_any_store
 from evertick.stores.sql import migrations
 from evertick.stores.sql.schema import BY_END, METADATA
@@ -154,11 +154,20 @@ def test_a_ledger_from_before_deadlines_gets_their_columns_and_serves_the_versio
         f"DELETE FROM evertick_schema WHERE version > {migrations.FIRST}",
         *(f"ALTER TABLE evertick_jobs DROP COLUMN {name}" for name in columns),
     )
-    assert store.migrate() == 1
+    assert store.migrate() == migrations.newest() - migrations.FIRST
     assert differences(store) == []
     assert store.schema().serves == migrations.FIRST
     store.commit(Batch(by="a1/1#1", jobs=[JobRecord("report", 1, deadlines_through=5, late_since=7)]))
     assert [(record.deadlines_through, record.late_since) for record in store.load().jobs] == [(5, 7)]
+
+
+def test_a_ledger_from_before_added_blackouts_gets_their_table_and_serves_the_version_before(store):
+    execute(store, "DELETE FROM evertick_schema WHERE version > 14", "DROP TABLE evertick_blackouts")
+    assert store.migrate() == migrations.newest() - 14
+    assert differences(store) == []
+    assert store.schema().serves == migrations.FIRST
+    store.commit(Batch(by="cli", blackouts=[StoredBlackout("b1", "{}")]))
+    assert store.blackouts() == {"b1": "{}"}
 
 
 START = """

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from evertick.loop.effects import Audit, LookUpOutcomes, LookUpStops
 from evertick.loop.messages import (
+    BlackoutsSeen,
     BucketsGained,
     Message,
     OpenRunsSeen,
@@ -16,6 +17,7 @@ from evertick.loop.messages import (
     SubRunFound,
     SubRunsSeen,
 )
+from evertick.model.blackout import read_blackouts
 from evertick.model.facts import read_facts
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, LAUNCHING, LOST, OPEN, RUNNING, SUCCEEDED, TIMED_OUT
@@ -34,6 +36,20 @@ def read_gained(store: Ledger, epochs: Mapping[int, int], buckets: Collection[in
     newest = store.newest(known)
     failures = frozenset(job_id for job_id, rows in newest.items() if rows[0].state in (FAILED, TIMED_OUT, LOST))
     return BucketsGained(epochs, snapshot, _last_successes(store, newest), failures)
+
+
+class BlackoutReader:
+    """Reads the blackouts that were added at run time; reports them when they have changed."""
+
+    def __init__(self) -> None:
+        self._texts: Mapping[str, str] | None = None
+
+    def read(self, store: Ledger) -> list[Message]:
+        texts = store.blackouts()
+        if texts == self._texts:
+            return []
+        self._texts = texts
+        return [BlackoutsSeen(read_blackouts(texts.values()))]
 
 
 def _last_successes(store: Ledger, newest: Mapping[str, Sequence[LedgerRow]]) -> dict[str, Instant]:

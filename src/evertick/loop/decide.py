@@ -33,6 +33,7 @@ from evertick.loop.messages import (
     BackfillJob,
     BatchCommitted,
     BatchFenced,
+    BlackoutsSeen,
     BucketsGained,
     BucketsLost,
     CancelRun,
@@ -157,6 +158,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             jobs.resynced(state, turn, message)
         case DefinitionsDoubtful():
             turn.do(Resync())
+        case BlackoutsSeen():
+            jobs.blackouts_seen(state, turn, message)
         case BucketsGained():
             ownership.gained(state, turn, message)
         case BucketsLost():

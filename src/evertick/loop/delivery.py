@@ -32,6 +32,7 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.DefinitionsChanged: Identity.STATE,
     m.DefinitionsResynced: Identity.STATE,
     m.DefinitionsDoubtful: Identity.STATE,
+    m.BlackoutsSeen: Identity.STATE,
     m.BucketsGained: Identity.EPOCH,
     m.BucketsLost: Identity.EPOCH,
     m.LeaseRenewed: Identity.STATE,

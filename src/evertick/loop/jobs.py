@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from evertick.loop import deadlines
 from evertick.loop.chain import link, start_chained
 from evertick.loop.fire import cancel, drain, is_of_schedule
-from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
+from evertick.loop.messages import BlackoutsSeen, DefinitionsChanged, DefinitionsResynced
 from evertick.loop.placement import neighbours
 from evertick.loop.plan import drop, hold_in_error, settle_job
 from evertick.loop.state import Hold, JobState, State
@@ -58,6 +58,8 @@ def _put(state: State, turn: Turn, job: Job) -> None:
     state.definitions[job.id] = job
     if not state.owns(job.id):
         return
+    if state.blackouts:
+        job = job.with_blackouts(state.blackouts)
     known = state.jobs.get(job.id)
     if known is None or known.is_gone:
         meet(state, turn, job)
@@ -191,6 +193,35 @@ def _watch_blackouts(state: State, job: Job) -> None:
         for at in (one.start, one.end):
             if at > state.furthest_now:
                 heappush(state.blackout_bounds, (at, job.id))
+
+
+def blackouts_seen(state: State, turn: Turn, message: BlackoutsSeen) -> None:
+    """Blackouts were added or removed: a job is written only if that concerns it now, or what is entered ahead of it."""
+    if message.blackouts == state.blackouts:
+        return
+    state.blackouts = message.blackouts
+    for job_id, job in state.jobs.items():
+        definition = state.definition_of(job_id)
+        if definition is None or job.is_gone or definition.blackouts == job.job.blackouts:
+            continue
+        former, job.job = job.job.blackouts, definition
+        _watch_blackouts(state, definition)
+        inside = blackout_at(definition.blackouts, state.furthest_now)
+        if job.hold is Hold.BLACKOUT and inside is None:
+            # What was due in it is settled as at its end: one that was removed ends at that instant.
+            turn.log("job.blackout_over", job=job_id)
+            activate(state, turn, job)
+        elif job.hold is None and (inside is not None or _is_other_ahead(job, former)):
+            job.watermark = _withdraw(state, turn, job)
+            activate(state, turn, job)
+            if inside is not None:
+                turn.log("job.held", job=job_id, why=str(inside))
+
+
+def _is_other_ahead(job: JobState, former: tuple[Blackout, ...]) -> bool:
+    """Whether an occurrence that is entered ahead has come to be in a blackout, or is in none any more."""
+    ahead = [key.scheduled_for for key in job.planned or ()]
+    return any(blackout_at(former, at) != blackout_at(job.job.blackouts, at) for at in ahead)
 
 
 def pass_blackout_bounds(state: State, turn: Turn) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from evertick.model.blackout import AddedBlackout
 from evertick.model.facts import Parent
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -110,6 +111,12 @@ class DefinitionsResynced(NamedTuple):
 
 class DefinitionsDoubtful(NamedTuple):
     """Events may have been lost: read all definitions."""
+
+
+class BlackoutsSeen(NamedTuple):
+    """All the blackouts that were added at run time, as the ledger has them."""
+
+    blackouts: tuple[AddedBlackout, ...]
 
 
 # --- ownership
@@ -317,6 +324,7 @@ Message: TypeAlias = (
     | DefinitionsChanged
     | DefinitionsResynced
     | DefinitionsDoubtful
+    | BlackoutsSeen
     | BucketsGained
     | BucketsLost
     | LeaseRenewed

@@ -62,8 +62,10 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
         floor = message.snapshot.floors.get(bucket_of(record.job_id), 0)
         if _take_up(state, turn, _as_of_newest(record, message), floor, rows[record.job_id], to_ask):
             known.add(record.job_id)
-    for job_id, definition in state.definitions.items():
+    for job_id in state.definitions:
         if job_id not in known and bucket_of(job_id) in message.epochs:
+            definition = state.definition_of(job_id)
+            assert definition is not None
             meet(state, turn, definition)
     if state.foreign and state.live_nodes is not None:
         seen(state, turn, NodesSeen(state.live_nodes, state.holding, state.forgotten))
@@ -126,7 +128,7 @@ def _take_up(
     to_ask: list[AttemptQuestion],
 ) -> bool:
     """Continue a job from the ledger's state; returns False if it must be treated as new."""
-    definition = state.definitions.get(record.job_id)
+    definition = state.definition_of(record.job_id)
     is_gone = record.retired_at is not None and turn.now - record.retired_at > state.settings.retire_us
     watermark = record.watermark if record.held else max(record.watermark, floor)
     if is_gone and not rows:

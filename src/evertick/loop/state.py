@@ -12,6 +12,7 @@ from evertick.loop.ring import Ring
 from evertick.loop.runs import Awaited, EndedRun, Lane, OpenRun, Queue
 from evertick.loop.statistics import Statistics
 from evertick.model.answer import Answer
+from evertick.model.blackout import AddedBlackout
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import After, Job
@@ -275,6 +276,7 @@ class State:
         self.incarnation = incarnation
         """Different at each start of the process, so that its entries differ from those of the previous process."""
         self.definitions: dict[str, Job] = {}
+        """As they are written; `definition_of` has the blackouts that were added at run time too."""
         self.jobs: dict[str, JobState] = {}
         self.epochs: dict[int, int] = {}
         self.newest_epochs: dict[int, int] = {}
@@ -284,6 +286,8 @@ class State:
         self.index = OccurrenceIndex(now)
         self.stops = OccurrenceIndex(now)
         """Occurrences of stop and restart schedules, under `stop:<job>` and `restart:<job>`."""
+        self.blackouts: tuple[AddedBlackout, ...] = ()
+        """Those that were added at run time."""
         self.blackout_bounds: list[tuple[Instant, str]] = []
         """A heap: when blackouts of which job begin and end."""
         self.ring: Ring[OpenRun] = Ring()
@@ -396,6 +400,11 @@ class State:
     def queue_of(self, job: JobState) -> Queue | None:
         """The limit of a job's queue; a queue without a limit limits nothing."""
         return self.queues.get(job.job.queue) if job.job.queue else None
+
+    def definition_of(self, job_id: str) -> Job | None:
+        """A job as it is planned: with the blackouts that were added at run time."""
+        found = self.definitions.get(job_id)
+        return found.with_blackouts(self.blackouts) if found is not None and self.blackouts else found
 
     def owns(self, job_id: str) -> bool:
         return bucket_of(job_id) in self.epochs

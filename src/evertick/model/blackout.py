@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
 
 from evertick.model.instant import Instant, to_text
 
@@ -15,10 +16,64 @@ class Blackout:
     start: Instant
     end: Instant
     reason: str = ""
+    id: str = ""
+    """Of one that was added at run time; empty: the settings declare it."""
 
     def __str__(self) -> str:
         told = f": {self.reason}" if self.reason else ""
         return f"the blackout from {to_text(self.start)} to {to_text(self.end)}{told}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddedBlackout:
+    """A blackout that a person or a program added at run time, as the ledger keeps it."""
+
+    id: str
+    start: Instant
+    end: Instant
+    reason: str = ""
+    jobs: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    is_for_all: bool = False
+    added_at: Instant = 0
+    added_by: str = ""
+
+    def concerns(self, job_id: str, tags: Collection[str]) -> bool:
+        return concerns(self.is_for_all, self.jobs, self.tags, job_id, tags)
+
+    @property
+    def window(self) -> Blackout:
+        return Blackout(self.start, self.end, self.reason, self.id)
+
+    def ended(self, at: Instant) -> AddedBlackout | None:
+        """What is left of it when it is removed: the part that has passed, which explains what was not planned."""
+        return None if at <= self.start else replace(self, end=min(self.end, at))
+
+
+def concerns(
+    is_for_all: bool, jobs: Collection[str], tags: Collection[str], job_id: str, job_tags: Collection[str]
+) -> bool:
+    """Whether a blackout of these jobs and tags, or of all jobs, concerns a job."""
+    return is_for_all or job_id in jobs or any(tag in job_tags for tag in tags)
+
+
+def blackout_text(blackout: AddedBlackout) -> str:
+    """As the ledger stores it."""
+    return json.dumps(asdict(blackout), ensure_ascii=False)
+
+
+def read_blackouts(texts: Iterable[str]) -> tuple[AddedBlackout, ...]:
+    """Those of the ledger, by time. Fields of a later version are left out, so that two versions can share a ledger."""
+    return tuple(sorted(map(_read, texts), key=lambda one: (one.start, one.id)))
+
+
+_FIELDS = tuple(one.name for one in fields(AddedBlackout))
+
+
+def _read(text: str) -> AddedBlackout:
+    found = json.loads(text)
+    known = {name: found[name] for name in _FIELDS if name in found}
+    return AddedBlackout(**{**known, "jobs": tuple(known.get("jobs", ())), "tags": tuple(known.get("tags", ()))})
 
 
 def blackout_at(blackouts: tuple[Blackout, ...], at: Instant) -> Blackout | None:

@@ -132,7 +132,8 @@ def _surroundings(job: Job) -> Iterator[str]:
             yield f"bundle: {job.routing.bundle}"
     if job.queue:
         yield f"queue: {job.queue}"
-    yield from (f"not planned in: {one}" for one in job.blackouts)
+    # One that was added at run time is no part of the definition.
+    yield from (f"not planned in: {one}" for one in job.blackouts if not one.id)
     for one in job.constraints:
         # The work contains the address of a hook; of its actions only the kinds are stored.
         figures = [str(part) for name in ("limit", "duration_us", "jobs") if (part := getattr(one, name, None))]

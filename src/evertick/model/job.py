@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from evertick.model.blackout import Blackout
+from evertick.model.blackout import AddedBlackout, Blackout
 from evertick.model.constraint import Constraint
 from evertick.model.lifecycle import TERMINAL, RunState
 from evertick.model.notify import Route
@@ -108,7 +108,7 @@ class Job:
     constraints: tuple[Constraint, ...] = ()
     notify: tuple[Route, ...] = ()
     blackouts: tuple[Blackout, ...] = ()
-    """When it is not planned, by the settings."""
+    """When it is not planned: by the settings, then those that were added at run time."""
     queue: str | None = None
     """The named limit that its runs share with those of other jobs; the settings say how many may run."""
     history_retention_us: int | None = None
@@ -135,6 +135,11 @@ class Job:
     def fingerprint(self) -> str:
         """Changes exactly when the start schedules do; entries planned under another one are superseded."""
         return fingerprint_of(self.schedules)
+
+    def with_blackouts(self, added: Iterable[AddedBlackout]) -> Job:
+        """The job with those of the added blackouts that concern it."""
+        mine = tuple(one.window for one in added if one.concerns(self.id, self.tags))
+        return replace(self, blackouts=(*self.blackouts, *mine)) if mine else self
 
 
 def fingerprint_of(schedules: tuple[ScheduleSpec, ...]) -> str:

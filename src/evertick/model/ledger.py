@@ -72,6 +72,14 @@ class StoredJob(NamedTuple):
     """JSON, which only the library reads; None: the job was removed."""
 
 
+class StoredBlackout(NamedTuple):
+    """A blackout that was added at run time."""
+
+    id: str
+    text: str | None
+    """JSON, which `model.blackout` reads; None: it was removed."""
+
+
 STORED_JOBS = "changes.stored_jobs"
 """The counter that tells a node whether stored jobs have changed since it read them."""
 
@@ -152,6 +160,8 @@ class Batch:
     schedules: Sequence[ScheduleLine] = ()
     definitions: Sequence[DefinitionLine] = ()
     stored_jobs: Sequence[StoredJob] = ()
+    """Inserted, replaced or removed."""
+    blackouts: Sequence[StoredBlackout] = ()
     """Inserted, replaced or removed."""
     floors: Mapping[int, Instant] = field(default_factory=dict)
     """Per bucket: planned through this instant; only moves forward."""

@@ -60,6 +60,8 @@ class Faults:
     """A change of a definition is not noticed until the next rescan."""
     edits_per_hour: float = 0.0
     requests_per_hour: float = 0.0
+    blackouts_per_hour: float = 0.0
+    """Added at run time; half of them are removed again."""
 
     @classmethod
     def drawn(cls, random: Random) -> Faults:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol
 
 from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership
-from evertick.dispatch.lookup import look_up, open_runs, outcomes, read_gained, recall, stops
+from evertick.dispatch.lookup import BlackoutReader, look_up, open_runs, outcomes, read_gained, recall, stops
 from evertick.dispatch.runs_lease import RunsLease
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.delivery import IDENTITY, Identity
@@ -40,6 +40,7 @@ from evertick.loop.messages import (
     TimePassed,
 )
 from evertick.loop.state import State
+from evertick.model.blackout import blackout_at
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, to_text
 from evertick.model.job import Job
@@ -159,12 +160,16 @@ class Node:
             _Process(self, self.incarnation), self._store, self._timeline, self._random, self._faults, self._confirm
         )
         self._is_claiming = False
+        self._blackouts = BlackoutReader()
         self._wakes_at: Instant | None = None
         self._stops_by: Instant | None = None
         self._leadership: Leadership | None = None
         self._turn_watch.begin()
         self._trace.add(self.name, "starts as number %s", self.incarnation)
         try:
+            if self._scenario.faults.blackouts_per_hour:
+                self._store.require_reachable()
+                self._inbox += self._blackouts.read(self._backend.store)
             self._own()
         except (StoreUnavailable, NodeCrashed):
             self.crash("could not start")
@@ -338,6 +343,7 @@ class Node:
             case Launch():
                 self._trace.add(self.name, "launches %s attempt %s", effect.key, effect.attempt)
                 self._check_lease(effect)
+                self._check_blackouts(effect)
                 self._previous.launched(effect.key)
                 self._backend.watch.launched(effect.key, is_owner=self._is_owner(effect.key))
                 if effect.valid_until is not None:
@@ -394,6 +400,16 @@ class Node:
         assert self.state is not None
         if self.state.is_lease_over(self.clock.now()):
             raise Violation(f"{launch.key.run_id} was launched by {self.name} after its lease had run out")
+
+    def _check_blackouts(self, launch: Launch) -> None:
+        """A node does not start what is due in a blackout that it knows of, and that lasts."""
+        assert self.state is not None
+        if launch.key.origin or launch.attempt > 1:
+            return
+        job = self.state.jobs[launch.key.job_id].job
+        at = blackout_at(job.blackouts, launch.key.scheduled_for)
+        if at is not None and at == blackout_at(job.blackouts, self.state.furthest_now):
+            raise Violation(f"{launch.key.run_id} was launched by {self.name} in {at}")
 
     def _release(self, buckets: Sequence[int]) -> list[Message]:
         """All changes of these buckets are written: release them now."""
@@ -474,4 +490,8 @@ class Node:
         self._is_claiming = False
         if self.state is None:
             return []
-        return [message_of(request) for request in self._store.claim(tuple(self.state.epochs), 200)]
+        found: list[Message] = [message_of(one) for one in self._store.claim(tuple(self.state.epochs), 200)]
+        if self._scenario.faults.blackouts_per_hour:
+            # Without a call of its own, which would draw luck: the store has just been reached.
+            found += self._blackouts.read(self._backend.store)
+        return found

@@ -8,9 +8,10 @@ from random import Random
 
 from evertick.loop.messages import DefinitionsChanged, DefinitionsDoubtful
 from evertick.model.answer import Refusal, read_answer
+from evertick.model.blackout import AddedBlackout, blackout_text
 from evertick.model.instant import MINUTE, SECOND, Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, Request, RequestKind
+from evertick.model.ledger import Batch, Request, RequestKind, StoredBlackout
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind
 from evertick.model.run import RunKey
 from evertick.operations.requests import (
@@ -57,6 +58,8 @@ class People:
         self._there_since = dict.fromkeys(self.jobs, scenario.start)
         self._requests: list[Request] = []
         self._next_id = 1
+        self._blackout_luck = Random(f"added blackouts of world {scenario.seed}")
+        self._blackouts: dict[str, AddedBlackout] = {}
         self._is_calm = False
 
     def definitions(self) -> Sequence[Job]:
@@ -71,6 +74,7 @@ class People:
             self._timeline.after(self._random.randrange(RESCAN_US), self._rescan, node)
         self._go_on(self._faults().edits_per_hour, self._edit)
         self._go_on(self._faults().requests_per_hour, self._ask)
+        self._go_on_with_blackouts()
 
     def _go_on(self, per_hour: float, action: Callable[[], None]) -> None:
         if per_hour:
@@ -201,6 +205,50 @@ class People:
             self._requests = [one for one in self._requests if one.id != request.id]
         else:
             self._backend.commit(Batch(by=f"request/{request.id}", requests=[request]))
+
+    # Blackouts, by a draw of their own, so that the worlds without them stay as they were
+
+    def _go_on_with_blackouts(self) -> None:
+        per_hour = self._faults().blackouts_per_hour
+        if per_hour:
+            self._timeline.after(int(self._blackout_luck.expovariate(per_hour) * 60 * MINUTE), self._add_blackout)
+
+    def _add_blackout(self) -> None:
+        if self._is_calm:
+            return
+        self._go_on_with_blackouts()
+        luck, period_us = self._blackout_luck, self._scenario.run_max_us // 2
+        start = self._timeline.now + luck.choice((0, 0, 1)) * luck.randrange(2 * period_us)
+        if luck.random() < 0.5:
+            start = max(start - start % period_us, self._timeline.now)  # at an occurrence
+        # It is over before the world is: the checks at the end expect every job to be planned.
+        end = min(start + luck.randrange(1, 5 * period_us), self._scenario.start + self._scenario.length_us)
+        if end <= start:
+            return
+        jobs = () if luck.random() < 0.3 else tuple(luck.sample(self._names(), 2))
+        number = f"b{len(self._blackouts) + 1}"
+        self._keep_blackout(AddedBlackout(number, start, end, "drawn", jobs, is_for_all=not jobs))
+        if luck.random() < 0.5:
+            self._timeline.after(luck.randrange(3 * period_us), self._remove_blackout, number)
+
+    def _keep_blackout(self, blackout: AddedBlackout) -> None:
+        if self._timeline.now < self._backend.away_until:
+            self._timeline.after(10 * SECOND, self._keep_blackout, blackout)
+            return
+        self._trace.add("people", "add %s of %s", blackout.window, blackout.jobs or "all")
+        self._blackouts[blackout.id] = blackout
+        self._backend.commit(Batch(by="people", blackouts=[StoredBlackout(blackout.id, blackout_text(blackout))]))
+
+    def _remove_blackout(self, blackout_id: str) -> None:
+        if self._timeline.now < self._backend.away_until:
+            self._timeline.after(10 * SECOND, self._remove_blackout, blackout_id)
+            return
+        known = self._blackouts.get(blackout_id)
+        if known is not None:
+            self._trace.add("people", "remove %s", known.window)
+            left = known.ended(self._timeline.now)
+            text = None if left is None else blackout_text(left)
+            self._backend.commit(Batch(by="people", blackouts=[StoredBlackout(blackout_id, text)]))
 
     # When things have calmed down
 

@@ -160,6 +160,9 @@ def draw_scenario(
     if ownership is Ownership.LEASED and faults is None:
         partitions = Random(f"partitions {seed}")
         drawn_faults = replace(drawn_faults, partitions_per_hour=partitions.choice((0.0, 0.5, 2.0)))
+    if ownership is not Ownership.NONE and faults is None:  # each node would take back what another has entered
+        blackouts = Random(f"added blackouts {seed}")
+        drawn_faults = replace(drawn_faults, blackouts_per_hour=blackouts.choice((0.0, 0.0, 0.0, 2.0, 8.0)))
     if members and faults is None:
         luck = Random(f"outages {seed}")
         drawn_faults = replace(drawn_faults, member_outages_per_hour=luck.choice((0.0, 1.0, 6.0)))

@@ -38,7 +38,7 @@ class Backend:
             batch = Batch(**{name: getattr(batch, name) for name in Batch.__slots__ if name != "epochs"})
         committed = self.store.commit(batch)
         self.watch.committed(batch, committed)
-        if batch.requests:
+        if batch.requests or batch.blackouts:
             self.tell_of_requests()
         return committed
 
@@ -66,14 +66,17 @@ class StoreHandle:
         faults, luck = self._faults(), self._random.random()
         if luck < faults.crash_per_call / 2:
             raise NodeCrashed
-        if self._backend.timeline.now < max(self._backend.away_until, self.cut_until):
-            raise StoreUnavailable("the store is away")
+        self.require_reachable()
         result = work()
         if luck < faults.crash_per_call:
             raise NodeCrashed
         if luck < faults.crash_per_call + faults.lost_reply:
             raise StoreUnavailable("the reply was lost")
         return result
+
+    def require_reachable(self) -> None:
+        if self._backend.timeline.now < max(self._backend.away_until, self.cut_until):
+            raise StoreUnavailable("the store is away")
 
     def load(self, buckets: Collection[int] | None = None) -> Snapshot:
         return self.call(lambda: self._backend.store.load(buckets))
@@ -105,6 +108,9 @@ class StoreHandle:
 
     def stored_jobs(self) -> Mapping[str, str]:
         return self.call(lambda: self._backend.store.stored_jobs())
+
+    def blackouts(self) -> Mapping[str, str]:
+        return self.call(lambda: self._backend.store.blackouts())
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self.call(lambda: self._backend.store.requests(ids))

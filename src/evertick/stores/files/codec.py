@@ -12,7 +12,17 @@ from evertick.model.instant import Instant
 from evertick.model.ledger import Claim
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
-from evertick.store import Batch, DefinitionLine, JobRecord, Lease, Request, RequestKind, ScheduleLine, StoredJob
+from evertick.store import (
+    Batch,
+    DefinitionLine,
+    JobRecord,
+    Lease,
+    Request,
+    RequestKind,
+    ScheduleLine,
+    StoredBlackout,
+    StoredJob,
+)
 from evertick.stores.memory import Contents
 
 VERSION = 1
@@ -98,6 +108,7 @@ def encode_write(write: Write) -> dict[str, Json]:
                 "schedules": list(write.schedules),
                 "definitions": list(write.definitions),
                 "stored_jobs": list(write.stored_jobs),
+                "blackouts": list(write.blackouts),
                 "floors": list(write.floors.items()),
                 "epochs": list(write.epochs.items()),
                 "requests": list(write.requests),
@@ -127,6 +138,7 @@ def decode_write(document: dict[str, Json]) -> Write:
                 schedules=tuple(ScheduleLine(*line) for line in parts.get("schedules", ())),
                 definitions=tuple(DefinitionLine(*line) for line in parts.get("definitions", ())),
                 stored_jobs=tuple(StoredJob(*job) for job in parts.get("stored_jobs", ())),
+                blackouts=tuple(StoredBlackout(*one) for one in parts.get("blackouts", ())),
                 floors=dict(parts.get("floors", ())),
                 epochs=dict(parts.get("epochs", ())),
                 requests=tuple(map(_request, parts.get("requests", ()))),
@@ -152,6 +164,7 @@ def decode_contents(document: dict[str, Json]) -> Contents:
         counters=document["counters"],
         definitions=tuple(DefinitionLine(*line) for line in document.get("definitions", ())),
         stored_jobs=document.get("stored_jobs", {}),
+        blackouts=document.get("blackouts", {}),
     )
 
 

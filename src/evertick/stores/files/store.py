@@ -127,6 +127,9 @@ class FilesStore:
     def stored_jobs(self) -> Mapping[str, str]:
         return self._memory.stored_jobs()
 
+    def blackouts(self) -> Mapping[str, str]:
+        return self._memory.blackouts()
+
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self._memory.requests(ids)
 

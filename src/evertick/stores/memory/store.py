@@ -66,6 +66,7 @@ class Contents(NamedTuple):
     counters: Mapping[str, int] = MappingProxyType({})
     definitions: Sequence[DefinitionLine] = ()
     stored_jobs: Mapping[str, str] = MappingProxyType({})
+    blackouts: Mapping[str, str] = MappingProxyType({})
 
 
 class MemoryStore:
@@ -80,6 +81,7 @@ class MemoryStore:
         self._schedules: dict[str, dict[Instant, ScheduleLine]] = {}
         self._definitions: dict[str, dict[str, DefinitionLine]] = {}
         self._stored_jobs = dict(contents.stored_jobs)
+        self._blackouts = dict(contents.blackouts)
         self._leases = {lease.name: lease for lease in contents.leases}
         self._requests: dict[str, Request] = {}
         self._unanswered: set[str] = set()
@@ -106,6 +108,7 @@ class MemoryStore:
                 counters=dict(self._counters),
                 definitions=tuple(line for lines in self._definitions.values() for line in lines.values()),
                 stored_jobs=dict(self._stored_jobs),
+                blackouts=dict(self._blackouts),
             )
 
     def line(self, key: RunKey) -> LedgerRow | None:
@@ -181,6 +184,11 @@ class MemoryStore:
                     self._stored_jobs.pop(job_id, None)
                 else:
                     self._stored_jobs[job_id] = text
+            for blackout_id, said in batch.blackouts:
+                if said is None:
+                    self._blackouts.pop(blackout_id, None)
+                else:
+                    self._blackouts[blackout_id] = said
             for request in batch.requests_without(refused | crowded | overruled):
                 self._submit(request)
             for request_id, answer in batch.answers.items():
@@ -275,6 +283,10 @@ class MemoryStore:
     def stored_jobs(self) -> Mapping[str, str]:
         with self._lock:
             return dict(self._stored_jobs)
+
+    def blackouts(self) -> Mapping[str, str]:
+        with self._lock:
+            return dict(self._blackouts)
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         with self._lock:

@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from evertick.errors import SchemaTooNew
 from evertick.stores.sql import hour_counts
 from evertick.stores.sql.schema import (
+    BLACKOUTS,
     DIALECTS_BY_END,
     DIALECTS_WITH_PARTIAL,
     JOBS,
@@ -131,10 +132,15 @@ def add_deadlines(editor: SchemaEditor) -> None:
     editor.add_column(JOBS.name, JOBS.c.late_since)
 
 
+def add_blackouts(editor: SchemaEditor) -> None:
+    """The blackouts that were added at run time."""
+    editor.add_table(BLACKOUTS)
+
+
 FIRST: Final = 13
 """The version that the first step makes. Versions 1 to 12 were never released; the first step upgrades them too."""
 
-STEPS: tuple[Step, ...] = (Step(create_ledger, is_breaking=True), Step(add_deadlines))
+STEPS: tuple[Step, ...] = (Step(create_ledger, is_breaking=True), Step(add_deadlines), Step(add_blackouts))
 """Step n makes version `FIRST` + n. A step that was released is never edited; another one is added."""
 
 

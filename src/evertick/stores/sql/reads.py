@@ -15,6 +15,7 @@ from evertick.model.run import LedgerRow, RunKey
 from evertick.store import Page, Request, RequestKind, RunFilter, ScheduleLine, Snapshot
 from evertick.stores.sql.rows import chunks, to_job, to_line, to_request
 from evertick.stores.sql.schema import (
+    BLACKOUTS,
     BY_END,
     BY_TRIGGER,
     COUNTERS,
@@ -127,6 +128,10 @@ def definition(connection: sa.Connection, job_id: str, digest: str) -> str | Non
 def stored_jobs(connection: sa.Connection) -> Mapping[str, str]:
     statement = sa.select(STORED_JOBS.c.job_id, STORED_JOBS.c.text)
     return {row.job_id: row.text for row in connection.execute(statement)}
+
+
+def blackouts(connection: sa.Connection) -> Mapping[str, str]:
+    return {row.id: row.text for row in connection.execute(sa.select(BLACKOUTS.c.id, BLACKOUTS.c.text))}
 
 
 def counters(connection: sa.Connection) -> Mapping[str, int]:

@@ -147,6 +147,14 @@ STORED_JOBS: Final = sa.Table(
     **_CLUSTERED,
 )
 
+BLACKOUTS: Final = sa.Table(
+    "evertick_blackouts",
+    METADATA,
+    sa.Column("id", KEY, primary_key=True),
+    sa.Column("text", TEXT, nullable=False),
+    **_CLUSTERED,
+)
+
 FLOORS: Final = sa.Table(
     "evertick_floors",
     METADATA,

@@ -159,6 +159,8 @@ class Statements:
         )
         self.upsert_stored_job = tongue.insert_or("evertick_stored_jobs", ["job_id"], ["job_id", "text"])
         self.delete_stored_job = f"DELETE FROM evertick_stored_jobs WHERE job_id = {mark}"
+        self.upsert_blackout = tongue.insert_or("evertick_blackouts", ["id"], ["id", "text"])
+        self.delete_blackout = f"DELETE FROM evertick_blackouts WHERE id = {mark}"
         self.insert_request = tongue.insert_new("evertick_requests", ["id"], [*REQUEST_COLUMNS, "bucket", "is_open"])
         self.answer = f"UPDATE evertick_requests SET answer = {mark}, is_open = 0 WHERE id = {mark} AND is_open = 1"
         self.add_to_counter = tongue.insert_or(

@@ -32,6 +32,7 @@ from evertick.store import (
     RunFilter,
     ScheduleLine,
     Snapshot,
+    StoredBlackout,
     StoredJob,
     Tally,
     WrongCount,
@@ -104,6 +105,10 @@ class SqlStore(ABC):
     def stored_jobs(self) -> Mapping[str, str]:
         with self._naming_errors(), self._reader.connect() as connection:
             return reads.stored_jobs(connection)
+
+    def blackouts(self) -> Mapping[str, str]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return reads.blackouts(connection)
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         with self._naming_errors(), self._reader.connect() as connection:
@@ -265,11 +270,13 @@ class SqlStore(ABC):
         self._many(connection, sql.upsert_definition, told)
         if batch.stored_jobs:
             self._store_jobs(connection, batch.stored_jobs)
+        if batch.blackouts:
+            self._store_blackouts(connection, batch.blackouts)
         requests = batch.requests_without(entered.refused | crowded | recorded.overruled)
         self._many(connection, sql.insert_request, [request_row(request) for request in requests])
         answers = [(storable(answer), request_id) for request_id, answer in batch.answers.items()]
         self._many(connection, sql.answer, answers)
-        if requests:
+        if requests or batch.blackouts:
             self._announce_requests(connection)
         counted, ended = entered.counts()
         ended.add_all(recorded.ended)
@@ -281,6 +288,11 @@ class SqlStore(ABC):
         self._many(connection, self._sql.upsert_stored_job, kept)
         self._many(connection, self._sql.delete_stored_job, [(job_id,) for job_id, text in jobs if text is None])
         self._many(connection, self._sql.add_to_counter, [(STORED_JOBS, self._share, len(jobs))])
+
+    def _store_blackouts(self, connection: sa.Connection, blackouts: Sequence[StoredBlackout]) -> None:
+        kept = [(one.id, storable(one.text)) for one in blackouts if one.text is not None]
+        self._many(connection, self._sql.upsert_blackout, kept)
+        self._many(connection, self._sql.delete_blackout, [(one.id,) for one in blackouts if one.text is None])
 
     def _check_epochs(self, connection: sa.Connection, epochs: Mapping[int, int]) -> None:
         """Lock the leases until the transaction ends, so that no node takes one over meanwhile."""
