@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from evertick.model.policy import Missed
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
+    from evertick.operations.results.blackouts import BlackoutChange, Blackouts
     from evertick.operations.results.bulk import Bulk, BulkAction
     from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, Rule, StepHistory
     from evertick.operations.results.requests import (
@@ -308,6 +309,32 @@ class Client:
         if job_id is None:
             return self._call(routes.CALENDAR, **days)
         return self._call(routes.JOB_CALENDAR, job=job_id, **days)
+
+    def blackouts(self, over: bool = False) -> Blackouts:
+        """The blackouts of the settings and those that were added at run time; with `over` also those that are over."""
+        return self._call(routes.BLACKOUTS, over=over or None)
+
+    def add_blackout(
+        self,
+        start: Moment,
+        end: Moment,
+        jobs: Collection[str] = (),
+        tags: Collection[str] = (),
+        is_for_all: bool = False,
+        reason: str = "",
+        timezone: str | None = None,
+        preview: bool = False,
+        *,
+        request_id: str = "",
+    ) -> BlackoutChange:
+        """Plan nothing for some jobs from `start`, or now if that is later, until before `end`."""
+        concerned = {"jobs": list(jobs), "tags": list(tags), "all": is_for_all}
+        body = {"from": start, "to": end, **concerned, "reason": reason, "timezone": timezone, "preview": preview}
+        return self._send(routes.ADD_BLACKOUT, body, idempotency_key=request_id or new_request_id())
+
+    def remove_blackout(self, blackout_id: str, preview: bool = False) -> BlackoutChange:
+        """Remove a blackout that was added at run time; if it lasts, it ends now, by the rules of a resume."""
+        return self._call(routes.REMOVE_BLACKOUT, blackout=blackout_id, preview=preview or None)
 
     # --- the system
 

@@ -11,7 +11,8 @@ declares in `capabilities` what only some stores can do. Three rules hold for al
 - Every call may be repeated after `StoreUnavailable`, whose outcome is unknown: an entry that is there already
   with the same `by` is ours, a change that is there already is applied, a lease that is held is renewed.
 
-Stores are synchronous. Whatever only reads, and `commit` of requests, stored jobs or blackouts, may be called by any thread.
+Stores are synchronous. Whatever only reads, and `commit` of requests, stored jobs or blackouts, may be called by any
+thread.
 """
 
 from __future__ import annotations

@@ -152,6 +152,29 @@ def test_time(client):
     assert client.calendar("build", zone="UTC").job == "build"
 
 
+def test_blackouts(client):
+    reason = "Database upgrade"
+    preview = client.add_blackout("tomorrow", "+3d", ["hourly"], ["nightly"], reason=reason, preview=True)
+    assert preview.is_preview
+    assert {one.job for one in preview.affected} == {"build", "hourly"}
+    assert client.blackouts().items == ()
+    added = client.add_blackout(TOMORROW, TOMORROW + timedelta(hours=2), ["hourly"], reason=reason, request_id="dark-1")
+    again = client.add_blackout(TOMORROW, TOMORROW + timedelta(hours=2), ["hourly"], reason=reason, request_id="dark-1")
+    assert again.blackout == added.blackout
+    assert (added.jobs, added.occurrences, added.affected[0].job) == (1, 2, "hourly")
+    (known,) = client.blackouts().items
+    assert (known.id, known.state, known.reason, known.origin) == (added.blackout.id, "planned", reason, "added")
+    assert known.added_by
+    inside = [fire for fire in client.job_upcoming("hourly", 40).items if fire.reason is not None]
+    assert len(inside) == 2
+    assert all(reason in fire.detail for fire in inside)
+    assert client.remove_blackout(known.id, preview=True).is_preview
+    assert client.remove_blackout(known.id).occurrences == 2
+    assert client.blackouts(over=True).items == ()
+    with pytest.raises(NotFound, match="unknown blackout"):
+        client.remove_blackout(known.id)
+
+
 def test_the_system(client):
     status = client.status()
     assert (status.is_scheduler_running, (status.status or {})["node"]) == (True, "a1")

@@ -128,3 +128,18 @@ def test_a_lambda_needs_a_name_and_a_closure_cannot_go_to_another_process(schedu
     assert scheduler.add(lambda: None, name="quick", persist=False) == "quick"
     with pytest.raises(DefinitionError, match="'module:function', or use isolation='thread'"):
         scheduler.add(closure, isolation="process")
+
+
+def test_a_blackout_is_added_listed_and_removed_while_it_runs(scheduler):
+    with scheduler:
+        scheduler.add(nothing, every="1d")
+        start = datetime.now(UTC) + timedelta(hours=1)
+        added = scheduler.wait(
+            scheduler.add_blackout(start, start + timedelta(days=2), jobs=["nothing"], reason="Upgrade")
+        )
+        assert (added.jobs, added.occurrences) == (1, 2)
+        (known,) = scheduler.wait(scheduler.list_blackouts())
+        assert (known.id, known.reason, known.added_by.partition("@")[0]) == (added.blackout.id, "Upgrade", "python")
+        assert "Upgrade" in scheduler.wait(scheduler.get_upcoming(1, job="nothing"))[0].detail
+        scheduler.wait(scheduler.remove_blackout(known.id))
+        assert scheduler.wait(scheduler.list_blackouts(over=True)) == []

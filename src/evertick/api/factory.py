@@ -126,6 +126,7 @@ def open_app_state(
         breathe=loop_priority.breathe,
         node=name,
         timezone=settings.timezone,
+        declared_blackouts=(settings.origins.get("blackouts", "the settings"), settings.blackouts),
     )
     feed = Feed(None if control is None else following(control), loop_priority.pause)
     feed.watchers.append(operations.stir)

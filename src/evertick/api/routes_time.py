@@ -11,13 +11,16 @@ from fastapi import Path, Query
 from pydantic import Field
 
 from evertick.api.app_state import Members
-from evertick.api.route_decorators import At, Body, Moment, Routes, Text, Who, Words
+from evertick.api.route_decorators import At, Body, Moment, RequestId, Routes, Text, Who, Words
+from evertick.definitions.catalogue.limits import TAG_MAX
 from evertick.errors import Conflict
 from evertick.model.lifecycle import JobStatus
 from evertick.operations import routes as table
+from evertick.operations.blackouts import NAMES_MAX, REASON_MAX
 from evertick.operations.protocol import enums_of
 from evertick.operations.results.attention import Attention
 from evertick.operations.results.base import Result
+from evertick.operations.results.blackouts import BlackoutChange, Blackouts
 from evertick.operations.results.schedule import (
     Calendar,
     CronPreview,
@@ -129,6 +132,40 @@ def explain_cron(
 ) -> CronPreview:
     """Explain a cron expression: its meaning, its next times, and how daylight saving affects them."""
     return at.operations.cron(expression, timezone or at.settings.timezone, count, after, name)
+
+
+class BlackoutBody(Body):
+    start: str = Field("now", alias="from", max_length=64, description="In the past: now.")
+    end: str = Field(alias="to", max_length=64, description="Not included.")
+    jobs: list[Annotated[str, Field(max_length=255)]] = Field(default_factory=list, max_length=NAMES_MAX)
+    tags: list[Annotated[str, Field(max_length=TAG_MAX)]] = Field(default_factory=list, max_length=NAMES_MAX)
+    is_for_all: bool = Field(False, alias="all")
+    reason: str = Field("", max_length=REASON_MAX)
+    timezone: str | None = Field(None, max_length=64, description="Of times without an offset.")
+    preview: bool = False
+
+
+@routes.serve(table.BLACKOUTS, Role.VIEWER)
+def list_blackouts(at: At, over: Annotated[bool, Query(description="Also those that are over.")] = False) -> Blackouts:
+    """List the blackouts of the settings and those that were added at run time."""
+    return at.operations.blackouts(over)
+
+
+@routes.serve(table.ADD_BLACKOUT, Role.OPERATOR)
+def add_blackout(at: At, who: Who, body: BlackoutBody, request: RequestId) -> BlackoutChange:
+    """Add a blackout, or preview which occurrences would be in it."""
+    times = (body.start, body.end, body.jobs, body.tags, body.is_for_all, body.reason, body.timezone, body.preview)
+    return at.operations.add_blackout(*times, request_id=request, by=who.name)
+
+
+@routes.serve(table.REMOVE_BLACKOUT, Role.OPERATOR)
+def remove_blackout(
+    at: At,
+    blackout: Annotated[str, Path(max_length=255, description="The id of a blackout.")],
+    preview: Annotated[bool, Query(description="Change nothing.")] = False,
+) -> BlackoutChange:
+    """Remove a blackout; if it lasts, it ends now, by the rules of a resume."""
+    return at.operations.remove_blackout(blackout, preview)
 
 
 @routes.get("/zones", Role.VIEWER)

@@ -17,6 +17,7 @@ from evertick.errors import EvertickError
 # Name -> where the command is defined. It is imported only when used, so that `--help` stays fast.
 COMMANDS: Final[dict[str, str]] = {
     "backfill": "evertick.cli.commands.backfill:backfill",
+    "blackout": "evertick.cli.commands.blackout:blackout",
     "cancel": "evertick.cli.commands.request:cancel",
     "catchup": "evertick.cli.commands.catchup:catchup",
     "completion": "evertick.cli.commands.completion:completion",
@@ -55,6 +56,7 @@ COMMANDS: Final[dict[str, str]] = {
 # Name -> its line in `evertick --help`, so that the help imports no command.
 SUMMARIES: Final[dict[str, str]] = {
     "backfill": "Run past occurrences of a job in a time range.",
+    "blackout": "Add, list and remove blackouts, in which jobs are not planned.",
     "cancel": "Cancel a run, or all unfinished runs of a job.",
     "catchup": "Run the occurrences that a job missed.",
     "completion": "Print the completion script for bash, zsh or fish.",
@@ -94,7 +96,7 @@ SUMMARIES: Final[dict[str, str]] = {
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Get started": ("init", "validate", "run", "serve", "import", "schema", "completion"),
     "Inspect": ("list", "status", "history", "logs", "why", "top"),
-    "Operate": ("trigger", "retry", "cancel", "pause", "resume", "backfill", "catchup"),
+    "Operate": ("trigger", "retry", "cancel", "pause", "resume", "blackout", "backfill", "catchup"),
     "Preview": ("upcoming", "plan", "diff", "simulate", "explain", "cron"),
     "Administer": ("doctor", "verify", "settings", "token", "notify", "nodes", "fleet", "db", "scheduler"),
 }

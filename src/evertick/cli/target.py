@@ -118,6 +118,7 @@ class Target:
                 is_scheduler_running=lambda: found is not None and self.is_anyone_running(store),
                 keep_us=VIEW_KEPT_US,
                 timezone=settings.timezone,
+                declared_blackouts=(settings.origins.get("blackouts", "the settings"), settings.blackouts),
             )
 
     def _scheduler(self) -> ControlClient | None:

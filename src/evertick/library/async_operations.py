@@ -21,6 +21,7 @@ from evertick.operations.protocol import RunQuery, enum_of, enums_of
 if TYPE_CHECKING:
     from evertick.library.ledger import Ledger
     from evertick.operations.local import LocalOperations
+    from evertick.operations.results.blackouts import Blackout, BlackoutChange
     from evertick.operations.results.jobs import Job
     from evertick.operations.results.requests import Backfill, RequestAnswer, Why
     from evertick.operations.results.runs import Run
@@ -148,7 +149,41 @@ class AsyncOperations(Protocol):
                 await _until(lambda: ledger.ended_backfill(job, request), timeout, f"The backfill {request}", ended)
         return asked
 
+    async def add_blackout(
+        self,
+        start: datetime | str,
+        end: datetime | str,
+        *,
+        jobs: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        all_jobs: bool = False,
+        reason: str = "",
+        preview: bool = False,
+    ) -> BlackoutChange:
+        """Plan nothing for some jobs from `start`, or now if that is later, until before `end`.
+
+        It is in the ledger when this returns, so that it survives a restart and concerns every process. With
+        `preview` nothing changes, and the answer says which occurrences would be in it.
+        """
+        concerned = (tuple(jobs), tuple(tags), all_jobs, reason, None, preview)
+        _, change = await asyncio.to_thread(
+            self._open_ledger().submit,
+            lambda operations, own: operations.add_blackout(start, end, *concerned, request_id=own),
+        )
+        return change
+
+    async def remove_blackout(self, blackout: str, *, preview: bool = False) -> BlackoutChange:
+        """Remove a blackout that was added; if it lasts, it ends now, by the rules of a resume."""
+        _, change = await asyncio.to_thread(
+            self._open_ledger().submit, lambda operations, _: operations.remove_blackout(blackout, preview)
+        )
+        return change
+
     # --- queries
+
+    async def list_blackouts(self, *, over: bool = False) -> list[Blackout]:
+        """The blackouts of the settings and those that were added; with `over` also those that are over."""
+        return list(await self._call(lambda operations: operations.blackouts(over).items))
 
     async def get_upcoming(
         self, limit: int = 10, *, job: str | None = None, until: datetime | None = None

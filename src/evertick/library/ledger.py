@@ -17,6 +17,7 @@ from evertick.operations.context import folder_of
 from evertick.operations.local import LocalOperations
 from evertick.operations.results.requests import BackfillProgress, RequestAnswer
 from evertick.operations.results.runs import RunDetail
+from evertick.settings import Settings
 from evertick.store import Store
 
 T = TypeVar("T")
@@ -33,10 +34,16 @@ class Ledger:
         by: str,
         is_anyone_running: Callable[[Store], bool],
         poke: Callable[[], None],
+        settings: Settings,
     ) -> None:
         self._store, self._poke = store, poke
         self._operations = LocalOperations(
-            store, lambda: folder_of(jobs()), by=by, is_scheduler_running=lambda: is_anyone_running(store)
+            store,
+            lambda: folder_of(jobs()),
+            by=by,
+            is_scheduler_running=lambda: is_anyone_running(store),
+            timezone=settings.timezone,
+            declared_blackouts=(settings.origins.get("blackouts", "the settings"), settings.blackouts),
         )
         self._lock = threading.RLock()
 

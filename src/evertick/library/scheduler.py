@@ -376,6 +376,7 @@ class Scheduler(JobDecorator, AsyncOperations):
             by=by,
             is_anyone_running=partial(is_anyone_running, self._location),
             poke=self._poke,
+            settings=self._settings,
         )
         self._ledger = (os.getpid(), ledger)
         return ledger

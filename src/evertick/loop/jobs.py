@@ -196,7 +196,7 @@ def _watch_blackouts(state: State, job: Job) -> None:
 
 
 def blackouts_seen(state: State, turn: Turn, message: BlackoutsSeen) -> None:
-    """Blackouts were added or removed: a job is written only if that concerns it now, or what is entered ahead of it."""
+    """Blackouts were added or removed: a job is written only if it is in one now, or what is entered ahead of it is."""
     if message.blackouts == state.blackouts:
         return
     state.blackouts = message.blackouts

@@ -17,6 +17,7 @@ from evertick.model.ledger import JobRecord, Snapshot
 from evertick.model.lifecycle import RunState
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
+from evertick.operations.added_blackouts import AddedBlackouts
 from evertick.operations.jobs import current_specs, name_of, specs_of, watermark_of, zone_of
 from evertick.operations.ledger_rows import run_of
 from evertick.operations.merged_log import MergedLogCache
@@ -28,6 +29,7 @@ from evertick.operations.run_reference import find_referenced
 from evertick.operations.scheduler_report import SchedulerReport, read_report
 from evertick.operations.submission import find_record, is_known, live_nodes, no_such_job
 from evertick.operations.time_text import read_moment
+from evertick.settings.blackouts import BlackoutRule
 from evertick.store import Store
 
 CHANGED_US = 100 * MILLISECOND
@@ -131,13 +133,17 @@ class Context:
         breathe: Callable[[], None] = lambda: None,
         node: str = "",
         timezone: str = "UTC",
+        declared_blackouts: tuple[str, tuple[BlackoutRule, ...]] = ("", ()),
     ) -> None:
         """`keep_us` is how old a view of all jobs may be: pages repeat the same queries.
 
         `breathe` is called between the parts of a long query, so that a scheduler in the same process can go first.
+        `declared_blackouts` are those of the settings, and the file that has them.
         """
         self.store = store
-        self.definitions = definitions
+        self._definitions = definitions
+        self.added_blackouts = AddedBlackouts(store)
+        self.declared_blackouts = declared_blackouts
         self.now = now
         self.logs = logs if isinstance(logs, RunLogs) or logs is None else RunLogs(logs)
         self.live = live
@@ -155,6 +161,10 @@ class Context:
         self._has_changed = False
         self._changed = threading.Condition()
         self._changes = 0
+
+    def definitions(self) -> Folder:
+        """The jobs as they are planned: with the blackouts that were added at run time."""
+        return self.added_blackouts.applied_to(self._definitions())
 
     @property
     def jobs(self) -> Mapping[str, Job]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evertick.operations import attention as attention_query
+from evertick.operations import blackouts as blackout_operations
 from evertick.operations import bulk as bulk_command
 from evertick.operations import (
     commands,
@@ -58,6 +59,10 @@ class LocalOperations(Context):
     load = time_queries.load
     cron = time_queries.cron
     calendar = time_queries.calendar
+
+    blackouts = blackout_operations.blackouts
+    add_blackout = blackout_operations.add_blackout
+    remove_blackout = blackout_operations.remove_blackout
 
     status = executor_queries.status
     executors = executor_queries.executors

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     # A hundred classes take longer to import than most commands to run.
     from evertick.model.policy import Missed
     from evertick.operations.results.attention import Attention
+    from evertick.operations.results.blackouts import BlackoutChange, Blackouts
     from evertick.operations.results.bulk import Bulk, BulkAction
     from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, Rule, StepHistory
     from evertick.operations.results.requests import (
@@ -269,6 +270,34 @@ class Operations(Protocol):
         zone: str | None = None,
     ) -> Calendar:
         """The outcomes of each day, of one job or of all, and what is still to come."""
+        ...
+
+    def blackouts(self, over: bool = False) -> Blackouts:
+        """The blackouts of the settings and those that were added at run time; with `over` also those that are over."""
+        ...
+
+    def add_blackout(
+        self,
+        start: Moment,
+        end: Moment,
+        jobs: Collection[str] = (),
+        tags: Collection[str] = (),
+        is_for_all: bool = False,
+        reason: str = "",
+        timezone: str | None = None,
+        preview: bool = False,
+        *,
+        request_id: str = "",
+    ) -> BlackoutChange:
+        """Plan nothing for some jobs from `start`, or now if that is later, until before `end`.
+
+        `timezone` is that of times without an offset. With `preview` nothing changes, and the answer says which
+        occurrences would be in it.
+        """
+        ...
+
+    def remove_blackout(self, blackout_id: str, preview: bool = False) -> BlackoutChange:
+        """Remove a blackout that was added at run time; if it lasts, it ends now, by the rules of a resume."""
         ...
 
     # --- the system

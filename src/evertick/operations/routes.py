@@ -19,6 +19,7 @@ from evertick.model.instant import from_datetime, to_text
 if TYPE_CHECKING:
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
+    from evertick.operations.results.blackouts import BlackoutChange, Blackouts
     from evertick.operations.results.bulk import Bulk
     from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules, StepHistory
     from evertick.operations.results.requests import (
@@ -133,6 +134,10 @@ CRON: Route[CronPreview] = Route(
 )
 CALENDAR: Route[Calendar] = Route("GET", "/calendar", "schedule.Calendar", *_PERIOD, "zone")
 JOB_CALENDAR: Route[Calendar] = Route("GET", "/jobs/{job}/calendar", "schedule.Calendar", *_PERIOD, "zone")
+
+BLACKOUTS: Route[Blackouts] = Route("GET", "/blackouts", "blackouts.Blackouts", "over")
+ADD_BLACKOUT: Route[BlackoutChange] = Route("POST", "/blackouts", "blackouts.BlackoutChange")
+REMOVE_BLACKOUT: Route[BlackoutChange] = Route("DELETE", "/blackouts/{blackout}", "blackouts.BlackoutChange", "preview")
 
 # --- the system
 

@@ -81,6 +81,12 @@ def explain(job: Job) -> list[Rule]:
     return [_rule(FIELDS.get(name, name), value, origin_of(job, name)) for name, value in values.items() if value]
 
 
+def _added_blackout(job: Job, name: str) -> Origin | None:
+    group, _, index = name.partition(".")
+    one = job.blackouts[int(index)] if group == "blackout" else None
+    return Origin(note=f"added at run time as {one.id}") if one is not None and one.id else None
+
+
 def _step_words(step: Step) -> str:
     """`list, render (for each value of list)`."""
     if step.each is None:
@@ -98,7 +104,7 @@ def _rule(name: str, value: str, origin: Origin) -> Rule:
 def origin_of(job: Job, name: str) -> Origin:
     group = name.partition(".")[0]
     fallback = job.origins.get("schedule") if group in ("start", "stop", "restart") else None
-    return job.origins.get(name) or fallback or _unwritten(job, name)
+    return job.origins.get(name) or fallback or _added_blackout(job, name) or _unwritten(job, name)
 
 
 def rule_words(job: Job, name: str, value: object) -> str:

@@ -161,7 +161,7 @@ def calendar(
     if job_id is not None:
         context.require(job_id)
     name = zone or context.zone(job_id)
-    _check_zone(name)
+    check_zone(name)
     now = context.now()
     today = to_datetime(now).astimezone(ZoneInfo(name)).date()
     first = _date_of(start) if start else today - timedelta(days=364)
@@ -317,7 +317,7 @@ def _specs_of(job: Job) -> Sequence[tuple[Action, tuple[ScheduleSpec, ...]]]:
     return found
 
 
-def _check_zone(name: str) -> None:
+def check_zone(name: str) -> None:
     try:
         find_zone(name)
     except DefinitionError as error:

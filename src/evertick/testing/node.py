@@ -54,7 +54,7 @@ from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation
 from evertick.testing.requirements import PreviousSuccessWatch
-from evertick.testing.scenario import Ownership, Scenario
+from evertick.testing.scenario import Ownership, Scenario, is_at_most_once
 from evertick.testing.timeline import Caller, SimulatedClock, Timeline, Trace
 from evertick.testing.turns import TurnWatch
 from evertick.testing.unreliable import Backend, NodeCrashed, StoreHandle
@@ -404,7 +404,8 @@ class Node:
     def _check_blackouts(self, launch: Launch) -> None:
         """A node does not start what is due in a blackout that it knows of, and that lasts."""
         assert self.state is not None
-        if launch.key.origin or launch.attempt > 1:
+        # What runs at most once is launched when the ledger has the decision, which may be from before the blackout.
+        if launch.key.origin or launch.attempt > 1 or is_at_most_once(launch.key.job_id):
             return
         job = self.state.jobs[launch.key.job_id].job
         at = blackout_at(job.blackouts, launch.key.scheduled_for)

@@ -18,6 +18,16 @@ export interface AbsentLog {
   text: string;
 }
 
+/** A job with occurrences in a blackout. */
+export interface AffectedJob {
+  job: string;
+  job_name: string;
+  timezone: string;
+  occurrences: number;
+  /** The first of them. */
+  times: string[];
+}
+
 export interface AfterJobs {
   jobs: string[];
   mode: string;
@@ -184,6 +194,60 @@ export interface Backfills {
 
 export interface Badge {
   path: string;
+}
+
+/** An occurrence at `from` is in it, one at `to` is not. */
+export interface Blackout {
+  id: string;
+  state: BlackoutState;
+  from: string;
+  to: string;
+  reason: string;
+  /** Empty where it concerns jobs by their tags, or all jobs. */
+  jobs: string[];
+  tags: string[];
+  is_for_all: boolean;
+  origin: BlackoutOrigin;
+  /** Where the settings declare it. */
+  file: string | null;
+  added_at: string | null;
+  added_by: string;
+}
+
+export interface BlackoutBody {
+  /** In the past: now. */
+  from?: string;
+  /** Not included. */
+  to: string;
+  jobs?: string[];
+  tags?: string[];
+  all?: boolean;
+  reason?: string;
+  /** Of times without an offset. */
+  timezone?: string | null;
+  preview?: boolean;
+}
+
+/** A blackout that was added or removed, or would be, and the occurrences that this concerns. */
+export interface BlackoutChange {
+  blackout: Blackout;
+  is_preview: boolean;
+  /** How many jobs have occurrences in it, from now on. */
+  jobs: number;
+  occurrences: number;
+  /** The first of these jobs, by time. */
+  affected: AffectedJob[];
+}
+
+/** Where a blackout comes from: only those that were added at run time can be removed there. */
+export type BlackoutOrigin = "settings" | "added";
+
+export type BlackoutState = "planned" | "active" | "over";
+
+export interface Blackouts {
+  items: Blackout[];
+  /** The zone of times without an offset. */
+  timezone: string;
 }
 
 /** What a waiting run waits for. */

@@ -86,4 +86,6 @@ def _table(fires: Sequence[Fire]) -> Table:
         Column("Zone", lambda fire: f"{fire.timezone} {fire.offset}", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
     )
+    if any(fire.detail for fire in fires):
+        columns = (*columns, Column("Note", "detail", wrap=True))
     return Table(columns, fires)
