@@ -166,17 +166,20 @@ class AsyncOperations(Protocol):
         `preview` nothing changes, and the answer says which occurrences would be in it.
         """
         concerned = (tuple(jobs), tuple(tags), all_jobs, reason, None, preview)
-        _, change = await asyncio.to_thread(
-            self._open_ledger().submit,
-            lambda operations, own: operations.add_blackout(start, end, *concerned, request_id=own),
-        )
+
+        def command(operations: LocalOperations, own: str) -> BlackoutChange:
+            return operations.add_blackout(start, end, *concerned, request_id=own)
+
+        _, change = await asyncio.to_thread(self._open_ledger().submit, command)
         return change
 
     async def remove_blackout(self, blackout: str, *, preview: bool = False) -> BlackoutChange:
         """Remove a blackout that was added; if it lasts, it ends now, by the rules of a resume."""
-        _, change = await asyncio.to_thread(
-            self._open_ledger().submit, lambda operations, _: operations.remove_blackout(blackout, preview)
-        )
+
+        def command(operations: LocalOperations, _own: str) -> BlackoutChange:
+            return operations.remove_blackout(blackout, preview)
+
+        _, change = await asyncio.to_thread(self._open_ledger().submit, command)
         return change
 
     # --- queries

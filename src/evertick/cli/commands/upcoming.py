@@ -78,7 +78,7 @@ def upcoming(
 
 
 def _table(fires: Sequence[Fire]) -> Table:
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("In", lambda fire: duration_text(round(fire.wait_seconds * 1_000_000)), "green", right=True),
         Column("Job", "job", "bold cyan"),
         Column("Action", "action"),
