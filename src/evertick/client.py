@@ -6,12 +6,11 @@ import os
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from evertick.errors import SettingsError
-from evertick.http_connection import TIMEOUT_SECONDS, HttpConnection
+from evertick.http_connection import TIMEOUT_SECONDS, HttpConnection, find_token
 from evertick.model.ids import digest
 from evertick.model.lifecycle import JobStatus, Trigger
 from evertick.operations import routes
@@ -20,6 +19,8 @@ from evertick.operations.protocol import LOG_BYTES_MAX, Moment, RunQuery
 from evertick.operations.routes import COUNT_MAX, PREFIX, WAIT_SECONDS_MAX, Route, body_of, target_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from evertick.model.policy import Missed
     from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
@@ -62,8 +63,6 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound=Result)
 
 URL_VARIABLE: Final = "EVERTICK_SERVER"
-TOKEN_VARIABLE: Final = "EVERTICK_TOKEN"
-TOKEN_FILE_VARIABLE: Final = "EVERTICK_TOKEN_FILE"
 ANY_RUN: Final = RunQuery()
 
 
@@ -222,7 +221,7 @@ class Client:
         from evertick.operations.results.runs import LogChunk
 
         place = {"run": run_id, "attempt": attempt, "step": step}
-        data = self._download(target_of(routes.READ_LOG, {**place, "download": True}), offset, limit)
+        data = self._http.download(target_of(routes.READ_LOG, {**place, "download": True}), offset, limit)
         # Only the end of a log is worth another request: whether more can follow.
         is_complete = not data and self.read_log(run_id, attempt, step, offset, 1).is_complete
         return LogChunk(data, offset + len(data), is_complete)
@@ -485,36 +484,6 @@ class Client:
         )
         return from_data(route.result_type, self._http.data_of(response))
 
-    def _download(self, target: str, offset: int, limit: int) -> bytes:
-        """A byte range of a file; empty at its end."""
-        part = {"range": f"bytes={offset}-{offset + limit - 1}"}
-        response = self._http.request("GET", target, headers=part)
-        if response.status == 416:
-            return b""
-        if response.media_type == "text/plain" and response.status in (200, 206):
-            # A proxy that does not know ranges sends the whole file.
-            return response.body if response.status == 206 else response.body[offset : offset + limit]
-        # JSON with status 200 is not a file either.
-        self._http.data_of(response._replace(media_type=response.media_type if response.status != 200 else ""))
-        raise AssertionError("a response is a file or raises")
-
 
 def new_request_id() -> str:
     return f"client-{digest(secrets.token_hex(16))}"
-
-
-def find_token(file: str | Path | None = None) -> str | None:
-    """The token from a file, else from the environment; never from an option, which every user can list."""
-    chosen = file or os.environ.get(TOKEN_FILE_VARIABLE)
-    if not chosen:
-        return os.environ.get(TOKEN_VARIABLE, "").strip() or None
-    path = Path(chosen)
-    try:
-        mode = path.stat().st_mode
-        text = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a text file"
-        raise SettingsError(f"cannot read the token file '{path}': {reason}.") from error
-    if mode & 0o077:
-        raise SettingsError(f"other users can read the token file '{path}'. Run: chmod 600 {path}")
-    return text or None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import ssl
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -23,6 +25,8 @@ from evertick.errors import (
 )
 
 TIMEOUT_SECONDS: Final = 30.0
+TOKEN_VARIABLE: Final = "EVERTICK_TOKEN"
+TOKEN_FILE_VARIABLE: Final = "EVERTICK_TOKEN_FILE"
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,500}")
 
@@ -90,6 +94,19 @@ class HttpConnection:
             sent["content-type"] = "application/json"
         with self._lock:
             return self._send(method, self._base + target, content, sent, wait_seconds)
+
+    def download(self, target: str, offset: int, limit: int) -> bytes:
+        """A byte range of a file; empty at its end."""
+        part = {"range": f"bytes={offset}-{offset + limit - 1}"}
+        response = self.request("GET", target, headers=part)
+        if response.status == 416:
+            return b""
+        if response.media_type == "text/plain" and response.status in (200, 206):
+            # A proxy that does not know ranges sends the whole file.
+            return response.body if response.status == 206 else response.body[offset : offset + limit]
+        # JSON with status 200 is not a file either.
+        self.data_of(response._replace(media_type=response.media_type if response.status != 200 else ""))
+        raise AssertionError("a response is a file or raises")
 
     def close(self) -> None:
         self._connection.close()
@@ -183,3 +200,20 @@ def _user_error(kind: type[EvertickError], detail: str, problem: Mapping[str, An
     place = {name: problem.get(name) for name in ("file", "line", "column")}
     prefix = str(DefinitionError("", **place))
     return DefinitionError(reason.removeprefix(prefix), hint=hint, field=field, **place)
+
+
+def find_token(file: str | Path | None = None) -> str | None:
+    """The token from a file, else from the environment; never from an option, which every user can list."""
+    chosen = file or os.environ.get(TOKEN_FILE_VARIABLE)
+    if not chosen:
+        return os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    path = Path(chosen)
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a text file"
+        raise SettingsError(f"cannot read the token file '{path}': {reason}.") from error
+    if mode & 0o077:
+        raise SettingsError(f"other users can read the token file '{path}'. Run: chmod 600 {path}")
+    return text or None

@@ -9,8 +9,8 @@ import pytest
 
 from evertick import errors
 from evertick.cli.exits import exit_code
-from evertick.client import Client, find_token
-from evertick.http_connection import HttpConnection
+from evertick.client import Client
+from evertick.http_connection import HttpConnection, find_token
 from evertick.model.lifecycle import RunState
 from evertick.operations.protocol import RunQuery
 from evertick.settings.exposure import is_loopback
