@@ -20,6 +20,7 @@ import psycopg
 import pytest
 
 from evertick.api.__main__ import NICENESS
+from tests.cli.invoke import completed
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +131,7 @@ def test_a_keeper_that_hangs_is_reported_and_replaced_and_the_jobs_go_on(serve, 
     assert b"evertick_keepers_replaced_total 1.0" in serving.ask("/metrics")[1]
     assert f"keeper.not_answering folder={lock.parent} pid={keeper}" in serving.log.read_text()
     serving.stop()
-    verified = subprocess.run([sys.executable, "-m", "evertick", "verify", "--folder", str(tmp_path)])
+    verified = completed("verify", "--folder", str(tmp_path))
     assert verified.returncode == 0
 
 
@@ -162,7 +163,7 @@ def test_a_scheduler_and_a_keeper_without_descriptors_go_on_when_there_are_some_
     assert int((tmp_path / ".evertick" / "keeper-0" / "keeper.lock").read_text()) == keeper
     serving.stop()
     store = ("--store", url) if url else ()
-    verified = subprocess.run([sys.executable, "-m", "evertick", "verify", "--folder", str(tmp_path), *store])
+    verified = completed("verify", "--folder", str(tmp_path), *store)
     assert verified.returncode == 0
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from click.testing import CliRunner
 
+from evertick.cli import app
 from evertick.cli.app import evertick
 from evertick.cli.exits import exit_code
 from evertick.definitions.source import load_folder
@@ -62,6 +65,20 @@ def make_folder(tmp_path: Path) -> None:
 def run(*arguments: object, **environ: str):
     env = {"EVERTICK_TIMEZONE": "UTC", "EVERTICK_STORE": "", **environ}
     return CliRunner(env=env).invoke(evertick, [str(argument) for argument in arguments])
+
+
+def completed(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """A command as a process would end, with its errors and its exit code, but in this one: none has to start."""
+    runner, code = CliRunner(env=environ), 0
+    with runner.isolation() as (output, errors, _), mock.patch.object(sys, "argv", ["evertick", *words]):
+        try:
+            app.run()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        said = [stream.getvalue().decode() for stream in (output, errors)]
+    return subprocess.CompletedProcess(words, code, *said)
 
 
 def code_of(result) -> int:

@@ -101,7 +101,12 @@ def test_no_database_is_imported_for(code):
             (*WEB, *ENGINES, "alembic", "sqlalchemy", "sqlite3", "yaml", "click"),
             id="the keeper",
         ),
-        pytest.param("evertick.api.__main__, evertick.api.server", (*ENGINES, "alembic", "rich"), id="the API server"),
+        pytest.param(
+            "evertick.api.__main__, evertick.api.server",
+            (*ENGINES, "alembic", "rich"),
+            id="the API server",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_each_process_of_a_scheduler_imports_only_what_it_uses(modules, spared):

@@ -19,6 +19,7 @@ import pytest
 
 from evertick.operations.live import scheduler_of
 from evertick.settings import Settings
+from tests.cli.invoke import completed
 
 pytestmark = pytest.mark.slow
 
@@ -62,8 +63,7 @@ class Serve:
         return self.process.wait(PATIENCE)
 
     def run(self, *arguments: str) -> str:
-        command = [sys.executable, "-m", "evertick", *arguments, "--folder", str(self.folder)]
-        ended = subprocess.run(command, capture_output=True, text=True, env=self.env, check=False)
+        ended = completed(*arguments, "--folder", str(self.folder), EVERTICK_TIMEZONE="UTC")
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 

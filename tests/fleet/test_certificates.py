@@ -8,7 +8,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 
 import psutil
@@ -20,9 +19,10 @@ from evertick.executors.fleet.control import Control
 from evertick.executors.fleet.identity import Role
 from evertick.executors.fleet.settings import Certificates, fleet_at
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED
+from tests.cli.invoke import completed
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.intruder import Intruder, call
-from tests.fleet.yard import ROOT, Process, Yard, wait_for
+from tests.fleet.yard import Process, Yard, wait_for
 from tests.ports import free_port
 from tests.present import present
 
@@ -51,9 +51,7 @@ def executor(secure, reports):
 
 
 def command(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "evertick", "fleet", *words]
-    env = {**os.environ, **environ}
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180, env=env)
+    return completed("fleet", *words, **environ)
 
 
 def given(text: str, member: str, number: int):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import threading
 import urllib.error
 from functools import partial
@@ -23,10 +21,11 @@ from evertick.model.lifecycle import LOST, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import StepRecord, steps_text
 from evertick.operations.run_logs import LogFile, LogUnavailable, PlaceKind, RunLogs
+from tests.cli.invoke import completed
 from tests.executors.contract import NINE
 from tests.fleet.cable import Cable
 from tests.fleet.test_faults import Trace, _listens, started
-from tests.fleet.yard import ROOT, Yard, wait_for
+from tests.fleet.yard import Yard, wait_for
 from tests.web.house import House
 
 KEY = RunKey("report", NINE)
@@ -305,8 +304,7 @@ def shows_its_part(run, jobs):
 
 
 def evertick(*words):
-    line = [sys.executable, "-m", "evertick", *words]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180)
+    return completed(*words)
 
 
 def has_succeeded(house: House, path: str) -> bool:

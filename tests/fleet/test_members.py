@@ -26,6 +26,7 @@ from evertick.model.routing import Routing
 from evertick.model.work import Secret
 from evertick.settings import Settings
 from evertick.settings.parts import FleetSettings
+from tests.cli.invoke import completed
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.yard import ROOT, Heard, Process, Yard, end_family, wait_for
 from tests.ports import free_port
@@ -49,9 +50,7 @@ def given(command: str, placed: str, **known):
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "evertick", "fleet", *words]
-    environ = {**os.environ, "EVERTICK_FLEET_LEASE": "5m"}  # as long as that of the members here
-    return subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=180)
+    return completed("fleet", *words, EVERTICK_FLEET_LEASE="5m")  # as long as that of the members here
 
 
 def test_an_attempt_runs_where_it_was_put_and_its_log_is_here(crowd, executor, reports):

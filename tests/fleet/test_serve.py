@@ -11,6 +11,7 @@ import pytest
 
 from evertick.executors.fleet.settings import LEASE_US
 from evertick.model.steps import read_steps
+from tests.cli.invoke import completed
 from tests.fleet.yard import ROOT, Process, wait_for
 from tests.processes.proof import rows_of, verified
 
@@ -67,8 +68,7 @@ class Place:
         self.url = f"sqlite:///{self.jobs / '.evertick' / 'ledger.db'}"
 
     def say(self, *words: str) -> str:
-        line = [sys.executable, "-m", "evertick", words[0], *words[1:], "--folder", str(self.jobs)]
-        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180)
+        done = completed(*words, "--folder", str(self.jobs))
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -21,6 +21,7 @@ from evertick.model.instant import SECOND
 from evertick.model.report import Report
 from evertick.model.run import RunKey
 from evertick.settings.parts import FleetSettings
+from tests.cli.invoke import completed
 from tests.executors.contract import Reports
 from tests.ports import free_port
 
@@ -143,8 +144,9 @@ class Yard:
     def token(self, *more: str) -> str:
         """An invitation, once the hub has made its authority."""
         wait_for(lambda: (self.scheduler_certs / "cert.pem").exists(), "the hub's certificates")
-        words = [sys.executable, "-m", "evertick", "fleet", "token", "--folder", str(self._hub), "-o", "name", *more]
-        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+        made = completed("fleet", "token", "--folder", str(self._hub), "-o", "name", *more)
+        assert made.returncode == 0, made.stderr
+        return made.stdout.strip()
 
     def wait_until_ready(self, executor: FleetExecutor, *names: str) -> None:
         wait_for(lambda: set(names) <= {one.name for one in executor.members() if one.is_healthy}, f"{names}")

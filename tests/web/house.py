@@ -86,10 +86,10 @@ class House:
             process.send_signal(signal.SIGTERM)
         for process in reversed(self._processes):
             try:
-                process.wait(15)
+                process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(15)
+                process.wait(PATIENCE_SECONDS)
 
     def _run(self, *words: str, log: Path) -> subprocess.Popen[str]:
         with log.open("w") as file:
