@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from evertick.errors import InvalidArgument
 from evertick.model.lifecycle import JobStatus
-from evertick.model.run import LedgerRow
+from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.context import Context, View
 from evertick.operations.jobs import is_held, newest_of
 from evertick.operations.ledger_rows import lateness_seconds, seconds_between
@@ -78,6 +78,7 @@ def behind(ordered: Sequence[T], mark: T | None) -> Sequence[T]:
     try:
         return ordered[ordered.index(mark) + 1 :]
     except ValueError:
+        name = mark.run_id if isinstance(mark, RunKey) else mark
         raise InvalidArgument(
-            f"'{mark}' is no longer in this list.", hint="Read the list from its first page.", field="cursor"
+            f"'{name}' is no longer in this list.", hint="Read the list from its first page.", field="cursor"
         ) from None

@@ -64,10 +64,10 @@ def _sorted_page(
 ) -> RunPage:
     found = _page(context, query.job, query.tags, where, COMPARED_MAX, None).rows
     ordered = sort_runs(found, sort, is_reversed=query.is_reversed)
-    ids = [row.key.run_id for row in ordered]
-    start = len(ids) - len(behind(ids, after))
+    keys = [row.key for row in ordered]
+    start = len(keys) - len(behind(keys, read_run_id(after) if after else None))
     end = start + limit
-    return RunPage(context.runs(ordered[start:end]), ids[end - 1] if end < len(ids) else None, len(found))
+    return RunPage(context.runs(ordered[start:end]), keys[end - 1].run_id if end < len(keys) else None, len(found))
 
 
 def gaps(

@@ -84,7 +84,7 @@ function WhyCard({ job, at }: { job: JobDetail; at: string }) {
       <div class="card-body why">
         {error && <Problem error={error} />}
         {!data && !error && <Loading lines={2} />}
-        {data && <p class="why-verdict">{data.verdict}</p>}
+        {data && <p class="why-verdict">{capital(data.verdict)}</p>}
         {data?.sentences.map((text) => <p key={text}>{sentenceOf(text)}</p>)}
         {data && shownZone(job.timezone) !== data.timezone && data.sentences.length > 0 && <p class="quiet small">Times in these sentences are in {data.timezone}.</p>}
         {data && <WhyActions job={job} why={data} />}
@@ -118,7 +118,11 @@ function WhyCard({ job, at }: { job: JobDetail; at: string }) {
 
 /** The command line writes them without a capital and a full stop. */
 function sentenceOf(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.:!?]$/.test(text) ? "" : ".");
+  return capital(text) + (/[.:!?]$/.test(text) ? "" : ".");
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 const CHANGES: Partial<Record<SkipReason, string>> = {
