@@ -36,7 +36,7 @@ def take_pictures(browser: Browser, house: House, folder: Path) -> list[Path]:
         Shot("timeline", "/?span=43200000", "light", SIZE, "etl"),
         Shot("timeline-dark", "/?span=43200000", "dark", SIZE, "etl"),
         Shot("overview", "/overview", "light", SIZE, "Skipped, by reason"),
-        Shot("job", "/jobs/etl", "dark", {"width": 1280, "height": 1100}, "Next starts"),
+        Shot("job", "/jobs/etl", "dark", {"width": 1280, "height": 960}, "Next starts"),
         Shot("run", f"/runs/{quote(run, safe='')}", "light", SIZE, "fetched page 3"),
         Shot("calendar", "/jobs/backup-orders?tab=calendar", "dark", {"width": 1280, "height": 560}, "In this year"),
         Shot("cron", "/cron?expression=30 2 * * *&timezone=Europe/Berlin", "light", SIZE, "Next 20 fire times"),

@@ -71,14 +71,14 @@ export function JobSummary({ job }: { job: JobDetail }) {
       <JobBackfills job={job} />
       {isReady ? (
         <div class="job-cards">
-          <Card title="Run durations" class="span-most">
+          <Card title="Run durations" class="card-durations">
             {stats ? <DurationChart durations={stats} zone={job.timezone} /> : <Loading />}
           </Card>
-          <Card title="Lateness" class="span-some">
+          <Card title="Lateness" class="card-lateness">
             {stats ? <LatenessChart durations={stats} zone={job.timezone} /> : <Loading />}
           </Card>
           {history.data && history.data.runs.length > 0 && (
-            <Card title="By weekday" aside={<span class="quiet small">{history.data.timezone}</span>} class="span-some">
+            <Card title="By weekday" aside={<span class="quiet small">{history.data.timezone}</span>} class="card-weekdays">
               <Weekdays days={history.data.weekdays} />
             </Card>
           )}
@@ -117,7 +117,7 @@ function Steps({ job, graph }: { job: JobDetail; graph: Graph | undefined }) {
   return (
     <Card
       title="Steps"
-      class={graph.nodes.length > GRAPH_HALF_MAX ? "" : "span-half"}
+      class={graph.nodes.length > GRAPH_HALF_MAX ? "card-graph" : "span-half"}
       aside={
         shown && (
           <a href={runPath(shown.run)} class="small">
