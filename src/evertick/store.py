@@ -170,10 +170,13 @@ class Ledger(Protocol):
         """The blackouts that were added at run time, by id."""
         ...
 
-    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
-        """Of each of these jobs that the ledger knows, the last runs that ended, newest first; a skip is no run.
+    def newest(
+        self, job_ids: Collection[str], count: int = 1, *, with_skips: bool = False
+    ) -> Mapping[str, Sequence[LedgerRow]]:
+        """Of each of these jobs that the ledger knows, the last runs that ended, newest first.
 
-        A run and its retries have one due time: of those, the one that ended last is the newest.
+        A skip is a run only `with_skips`. A run and its retries have one due time: the one that ended last is the
+        newest.
         """
         ...
 

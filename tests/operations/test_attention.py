@@ -156,6 +156,14 @@ def test_skips_before_a_run_are_over(store):
     assert ask(store).items == ()
 
 
+def test_a_requested_run_does_not_hide_skips(store):
+    skips = [entry(hour, state=SKIPPED, reason=SkipReason.OVERLAP) for hour in (1, 2, 3)]
+    asked = key(4, "r1")
+    fill(store, *skips, entry(4, key=asked), watermark=5)
+    ran(store, asked, at(4), at(4.1))
+    assert [(item.kind, item.count) for item in ask(store).items] == [("skipping", 3)]
+
+
 def test_trouble_of_the_system_comes_in_order(store):
     fill(store, watermark=5)
     live = Scheduler(

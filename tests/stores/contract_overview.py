@@ -103,6 +103,15 @@ class NewestContract:
         assert [row.key.scheduled_for for row in found["a"]] == [NINE + hour * HOUR for hour in hours]
         assert [row.key for row in found["b"]] == [occurrence(NINE, "b")]
 
+    def test_skips_are_among_them_if_they_are_asked_for(self, store):
+        self.know(store, "a", "b")
+        carry_out(store, occurrence(NINE, "a"), 1)
+        enter(store, skipped(occurrence(TEN, "a")), planned(occurrence(ELEVEN, "a"), RUNNING))
+        enter(store, gap(NOON, NOON + 9, 3, "b"))
+        found = store.newest(["a", "b"], 2, with_skips=True)
+        assert [row.key for row in found["a"]] == [occurrence(TEN, "a"), occurrence(NINE, "a")]
+        assert [(row.key.scheduled_for, row.state) for row in found["b"]] == [(NOON, SKIPPED)]
+
     def test_a_job_that_never_ran_or_is_not_known_has_none(self, store):
         self.know(store, "a")
         assert store.newest(["a", "nobody"]) == {}

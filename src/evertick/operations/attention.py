@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from evertick.dispatch.integrity import CheckState
@@ -192,7 +192,7 @@ def _skipping(context: Context, view: View, now: Instant) -> Iterator[AttentionI
     for one in context.store.tally(where, SKIPS_OF_US + 1, by_job=True):
         counts[one.job_id] += one.occurrences
     many = [job_id for job_id, count in counts.most_common() if count >= SKIPS_MIN and job_id in view.jobs]
-    for job_id in many[: 2 * SHOWN]:
+    for job_id in _last_skipped(context, many[: 2 * SHOWN]):
         context.breathe()
         if is_held(view.jobs[job_id], view.records.get(job_id)):
             continue
@@ -214,6 +214,13 @@ def _skipping(context: Context, view: View, now: Instant) -> Iterator[AttentionI
             reason=last.reason,
             active=len(view.of(job_id, *ACTIVE)),
         )
+
+
+def _last_skipped(context: Context, job_ids: Sequence[str]) -> list[str]:
+    """Those of some jobs whose last occurrence may be a skip; of most jobs it ran, and one query tells."""
+    newest = context.store.newest(job_ids, with_skips=True) if job_ids else {}
+    # Behind a requested run there may be a skip.
+    return [one for one in job_ids if one not in newest or newest[one][0].state is SKIPPED or newest[one][0].key.origin]
 
 
 def _leading_skips(rows: Iterable[LedgerRow]) -> list[LedgerRow]:

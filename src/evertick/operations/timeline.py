@@ -248,23 +248,21 @@ def _past(
         return drawn, found
     where = RunFilter(job_ids=lanes, since=since, until=until, gaps=False, oldest_first=True)
     # Counted before they are read: of lanes that get cells, thousands of rows would be read for nothing.
+    width_us = max(-(-(until - since) // cells), 1)
     lines: Counter[str] = Counter()
-    for one in context.store.tally(where, until - since, by_job=True):
+    by_lane: dict[str, dict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
+    for one in context.store.tally(where, width_us, by_job=True):
         lines[one.job_id] += one.lines
+        by_lane[one.job_id][one.cell].append(one)
     few = _drawn(lines, cells)
     page = context.store.query(replace(where, job_ids=few), limit=ROWS_MAX) if few else Page((), None)
     if page.after is not None:  # rows were added meanwhile
         few, page = [], Page((), None)
     for row in page.rows:
         drawn[row.key.job_id].append(row)
-    many = sorted(lines.keys() - set(few))
-    if many:
-        width_us = max(-(-(until - since) // cells), 1)
-        by_lane: dict[str, dict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
-        for one in context.store.tally(replace(where, job_ids=many), width_us, by_job=True):
-            by_lane[one.job_id][one.cell].append(one)
-        for job_id, tallies in by_lane.items():
-            found[job_id] = [_cell(since + cell * width_us, width_us, some) for cell, some in sorted(tallies.items())]
+    for job_id in by_lane.keys() - set(few):
+        tallies = sorted(by_lane[job_id].items())
+        found[job_id] = [_cell(since + cell * width_us, width_us, some) for cell, some in tallies]
     for job_id in lanes:
         earlier = [row for row in view.of(job_id, *ACTIVE) if row.key.scheduled_for < since]
         if earlier:

@@ -115,8 +115,10 @@ class StoreHandle:
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self.call(lambda: self._backend.store.requests(ids))
 
-    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
-        return self.call(lambda: self._backend.store.newest(job_ids, count))
+    def newest(
+        self, job_ids: Collection[str], count: int = 1, *, with_skips: bool = False
+    ) -> Mapping[str, Sequence[LedgerRow]]:
+        return self.call(lambda: self._backend.store.newest(job_ids, count, with_skips=with_skips))
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
         return self.call(lambda: self._backend.store.tally(where, width_us, by_job=by_job))

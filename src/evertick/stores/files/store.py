@@ -133,8 +133,10 @@ class FilesStore:
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self._memory.requests(ids)
 
-    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
-        return self._memory.newest(job_ids, count)
+    def newest(
+        self, job_ids: Collection[str], count: int = 1, *, with_skips: bool = False
+    ) -> Mapping[str, Sequence[LedgerRow]]:
+        return self._memory.newest(job_ids, count, with_skips=with_skips)
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Counted]:
         return self._memory.tally(where, width_us, by_job=by_job)

@@ -292,11 +292,14 @@ class MemoryStore:
         with self._lock:
             return sorted((self._requests[name] for name in set(ids) if name in self._requests), key=_by_age)
 
-    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
+    def newest(
+        self, job_ids: Collection[str], count: int = 1, *, with_skips: bool = False
+    ) -> Mapping[str, Sequence[LedgerRow]]:
         found: dict[str, list[LedgerRow]] = {}
+        states = TERMINAL if with_skips else ENDED
         for job_id in {job_id for job_id in job_ids if job_id in self._jobs}:
             rows: list[LedgerRow] = []
-            for row in self._walk(RunFilter(job_ids=[job_id], states=ENDED), count=count + 1):
+            for row in self._walk(RunFilter(job_ids=[job_id], states=states), count=count + 1):
                 # All of one instant: which of them is newer is not told by their places.
                 if len(rows) >= count and row.key.scheduled_for != rows[-1].key.scheduled_for:
                     break

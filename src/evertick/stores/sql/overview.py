@@ -8,21 +8,25 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from evertick.model.lifecycle import ENDED, RunState, SkipReason, Trigger
+from evertick.model.lifecycle import ENDED, TERMINAL, RunState, SkipReason, Trigger
 from evertick.model.run import LedgerRow, newest_first
 from evertick.store import RunFilter, Tally
 from evertick.stores.memory.tally import merge
-from evertick.stores.sql.reads import LINE, NAMES_PER_QUERY, filtered
+from evertick.stores.sql.reads import LINE, NAMES_PER_QUERY, filtered, is_found_by_end
 from evertick.stores.sql.rows import chunks, to_line
-from evertick.stores.sql.schema import JOBS, RUNS
+from evertick.stores.sql.schema import DIALECTS_BY_END, ENDED_AS, JOBS, RUNS
 
 _ENDED = sorted(state.value for state in ENDED)
+_TERMINAL = sorted(state.value for state in TERMINAL)
 
 
-def newest(connection: sa.Connection, job_ids: Collection[str], count: int) -> Mapping[str, Sequence[LedgerRow]]:
+def newest(
+    connection: sa.Connection, job_ids: Collection[str], count: int, *, with_skips: bool
+) -> Mapping[str, Sequence[LedgerRow]]:
     found: dict[str, list[LedgerRow]] = {}
+    statement = _select_newest(count, with_skips=with_skips)
     for some in chunks(sorted(set(job_ids)), NAMES_PER_QUERY):
-        for row in map(to_line, connection.execute(_select_newest(count), {"jobs": some})):
+        for row in map(to_line, connection.execute(statement, {"jobs": some})):
             found.setdefault(row.key.job_id, []).append(row)
     for job_id, rows in found.items():
         found[job_id] = newest_first(rows)[:count]
@@ -30,12 +34,12 @@ def newest(connection: sa.Connection, job_ids: Collection[str], count: int) -> M
 
 
 @lru_cache(maxsize=64)  # putting it together takes longer than asking it of one job
-def _select_newest(count: int) -> sa.Select[Any]:
+def _select_newest(count: int, *, with_skips: bool) -> sa.Select[Any]:
     """For each job, find in the index where its last `count` runs begin, and read from there."""
-    runs = RUNS.alias()
+    runs, states = RUNS.alias(), _TERMINAL if with_skips else _ENDED
     first = (
         sa.select(runs.c.scheduled_for)
-        .where(runs.c.job_id == JOBS.c.job_id, runs.c.state.in_(_ENDED))
+        .where(runs.c.job_id == JOBS.c.job_id, runs.c.state.in_(states))
         .order_by(runs.c.scheduled_for.desc())
         .limit(1)
         .offset(count - 1)
@@ -45,12 +49,14 @@ def _select_newest(count: int) -> sa.Select[Any]:
     return (
         sa.select(*LINE)
         .join_from(JOBS, RUNS, sa.and_(RUNS.c.job_id == JOBS.c.job_id, since))
-        .where(JOBS.c.job_id.in_(sa.bindparam("jobs", expanding=True)), RUNS.c.state.in_(_ENDED))
+        .where(JOBS.c.job_id.in_(sa.bindparam("jobs", expanding=True)), RUNS.c.state.in_(states))
     )
 
 
 def tally(connection: sa.Connection, where: RunFilter, width_us: int, *, by_job: bool) -> Sequence[Tally]:
     statement = select_tally(where, width_us, by_job=by_job)
+    if is_found_by_end(where, has_ends=connection.dialect.name in DIALECTS_BY_END):
+        statement = statement.where(ENDED_AS.in_(sorted(state.value for state in where.states)))
     named = chunks(sorted(set(where.job_ids)), NAMES_PER_QUERY)
     by_names = [statement.where(RUNS.c.job_id.in_(some)) for some in named] if where.job_ids else [statement]
     return merge(_to_tally(row) for one in by_names for row in connection.execute(one))

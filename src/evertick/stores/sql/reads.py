@@ -204,11 +204,16 @@ def _narrowed(where: RunFilter, *, has_ends: bool) -> list[sa.Select[Any]]:
     Such an index is asked for each kind by itself: a statement walks a part of it, in order, and stops. The index of
     runs that did not end well is one that not every database has.
     """
-    if not where.job_ids and has_ends and where.states and _NOT_WELL.issuperset(where.states):
+    if is_found_by_end(where, has_ends=has_ends):
         return [select_ends(replace(where, states=[state]), state) for state in sorted(set(where.states))]
     if not where.job_ids and where.triggers and Trigger.SCHEDULER not in where.triggers:
         return [select_asked(replace(where, triggers=[trigger])) for trigger in sorted(set(where.triggers))]
     return [select_lines(where)]
+
+
+def is_found_by_end(where: RunFilter, *, has_ends: bool) -> bool:
+    """Whether the lines that a filter finds are those of runs that did not end well, of all jobs."""
+    return has_ends and not where.job_ids and bool(where.states) and _NOT_WELL.issuperset(where.states)
 
 
 def select_asked(where: RunFilter) -> sa.Select[Any]:

@@ -114,9 +114,11 @@ class SqlStore(ABC):
         with self._naming_errors(), self._reader.connect() as connection:
             return reads.requests(connection, ids)
 
-    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
+    def newest(
+        self, job_ids: Collection[str], count: int = 1, *, with_skips: bool = False
+    ) -> Mapping[str, Sequence[LedgerRow]]:
         with self._naming_errors(), self._reader.connect() as connection:
-            return overview.newest(connection, job_ids, count)
+            return overview.newest(connection, job_ids, count, with_skips=with_skips)
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
         with self._naming_errors(), self._reader.connect() as connection:
