@@ -36,6 +36,21 @@ def test_a_stranger_is_asked_for_a_token_and_told_when_it_is_wrong(browser, hous
     page.context.close()
 
 
+def test_a_page_that_was_signed_in_before_does_not_wait_to_hear_who_is_looking(page, house):
+    page.goto(f"{house.url}/jobs")
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    held = []
+    page.route("**/api/v1/session", lambda route: held.append(route))
+    page.reload(wait_until="commit")
+    expect(page.locator("tbody tr").first).to_be_visible()
+    assert held, "the session was asked for"
+    run = page.get_by_role("button", name="Run hourly-report now")
+    expect(run).to_have_count(0)
+    for route in held:
+        route.continue_()
+    expect(run).to_be_visible()
+
+
 def open_palette(page) -> None:
     page.keyboard.press("Control+k")
     expect(page.get_by_role("combobox")).to_be_focused()

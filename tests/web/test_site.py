@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -50,6 +51,16 @@ def test_the_lock_file_names_no_registry_and_every_package_has_its_hash():
     packages = json.loads((WEB / "package-lock.json").read_text())["packages"]
     assert not [name for name, one in packages.items() if "resolved" in one]
     assert not [name for name, one in packages.items() if name and "integrity" not in one]
+
+
+def test_the_name_of_the_theme_script_is_that_of_its_content():
+    """A browser keeps it for ever: it is read before the first paint, and must not cost a round trip."""
+    (script,) = (WEB / "public/assets").iterdir()
+    digest = hashlib.sha256(script.read_bytes()).hexdigest()[:8]
+    assert script.name == f"theme-{digest}.js", (
+        f"it has changed. Next: rename it to theme-{digest}.js, in index.html too"
+    )
+    assert f'<script src="/assets/{script.name}"></script>' in (WEB / "index.html").read_text()
 
 
 def test_no_script_or_style_stands_in_the_shell_itself():

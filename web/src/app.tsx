@@ -12,7 +12,7 @@ import { Login } from "./pages/login";
 import { PageOf } from "./pages";
 import { place } from "./state/route";
 import { now } from "./state/now";
-import { awayBecause, signOut } from "./state/session";
+import { awayBecause, signOut, wasSignedIn } from "./state/session";
 import { theme, THEMES } from "./state/theme";
 import { LOCAL_ZONE, shownZone, zoneChoice } from "./state/zone";
 import { ago, short } from "./time/words";
@@ -29,8 +29,8 @@ export function App() {
   }, [place.value.path]);
   if (session.value === undefined && awayBecause.value) return <Away because={awayBecause.value} />;
   if (session.value === null) return <Login />;
-  // Until the server has said who is signed in, there is the frame: index.html begins with it, and nothing moves.
-  const isKnown = session.value !== undefined;
+  // Until the server has said who is signed in, there is the frame: index.html begins with it, and nothing moves. A browser that was signed in does not wait.
+  const isKnown = session.value !== undefined || wasSignedIn;
   return (
     <div class="shell">
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>

@@ -7,15 +7,27 @@ import type { Place } from "../state/route";
 import { Empty, Loading } from "../ui/parts";
 import { PageBody } from "../app";
 import { Home } from "./home";
+import { JobsPage } from "./jobs";
+import { OverviewPage } from "./overview";
+import { RunsPage } from "./runs";
 
 type PageProps = { id: string; query: URLSearchParams };
 type Load = () => Promise<ComponentType<PageProps>>;
 
+const loaded = new Map<Load, ComponentType<PageProps>>();
+
+/** A page that is part of the first download: less code than a request for it would cost on a slow connection. */
+function included(page: ComponentType<PageProps>): Load {
+  const load = async () => page;
+  loaded.set(load, page);
+  return load;
+}
+
 const PAGES: Record<string, { title: string; load: Load }> = {
-  overview: { title: "Overview", load: () => import("./overview").then((page) => page.OverviewPage) },
-  jobs: { title: "Jobs", load: () => import("./jobs").then((page) => page.JobsPage) },
+  overview: { title: "Overview", load: included(OverviewPage) },
+  jobs: { title: "Jobs", load: included(JobsPage) },
   "jobs/": { title: "Job", load: () => import("./job").then((page) => page.JobPage) },
-  runs: { title: "Runs", load: () => import("./runs").then((page) => page.RunsPage) },
+  runs: { title: "Runs", load: included(RunsPage) },
   "runs/": { title: "Run", load: () => import("./run").then((page) => page.RunPage) },
   calendar: { title: "Calendar", load: () => import("./calendar").then((page) => page.CalendarPage) },
   upcoming: { title: "Upcoming", load: () => import("./upcoming").then((page) => page.UpcomingPage) },
@@ -53,7 +65,6 @@ function decode(text: string): string {
   }
 }
 
-const loaded = new Map<Load, ComponentType<PageProps>>();
 const AGAIN_MS = 2_000;
 const RELOADED = "evertick.reloaded";
 

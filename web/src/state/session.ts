@@ -1,10 +1,11 @@
 /** Who is looking, and what they may do. */
 
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { forgetAnswers, get, send, session } from "../api/client";
 import { isPassing } from "../api/problem";
 import type { Role, Session } from "../api/types";
 import { disconnect } from "../api/events";
+import { keptSignal } from "./kept";
 
 const RANK: Record<Role, number> = { viewer: 0, operator: 1, editor: 2, admin: 3 };
 
@@ -12,6 +13,15 @@ const AGAIN_MS = 2_000;
 
 /** Why it is unknown who is signed in: the server does not respond. Empty: it is known, or the first request is in flight. */
 export const awayBecause = signal("");
+
+const lastKnown = keptSignal("session", ["open", "closed"], "closed");
+
+/** Whether this browser was signed in: then the page asks for its data at once, beside the question who is looking. */
+export const wasSignedIn = lastKnown.peek() === "open" && !location.hash.includes("token=");
+
+effect(() => {
+  if (session.value !== undefined) lastKnown.value = session.value ? "open" : "closed";
+});
 
 /** A first start shows a link with a token behind '#', which no server sees; it is used once and taken out of sight. */
 export async function signInFromAddress(): Promise<void> {
