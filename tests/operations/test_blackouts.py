@@ -10,7 +10,7 @@ import pytest
 from evertick.errors import Conflict, InvalidArgument, NotFound, StoreUnavailable
 from evertick.model.blackout import AddedBlackout, blackout_text
 from evertick.model.instant import DAY, to_text
-from evertick.model.ledger import Batch, StoredBlackout
+from evertick.model.ledger import Batch, JobRecord, StoredBlackout
 from evertick.operations.blackouts import KEPT_US
 from evertick.operations.context import folder_of
 from evertick.operations.local import LocalOperations
@@ -135,3 +135,13 @@ def test_without_the_ledger_the_jobs_are_as_they_were_known_last(operations, mon
 
     monkeypatch.setattr(operations.store, "blackouts", is_away, raising=False)
     assert operations.jobs["etl"].blackouts
+
+
+def test_the_calendar_has_those_of_its_period_that_concern_the_job(operations):
+    operations.add_blackout(*hours(10, 12), ["etl"], reason="Upgrade")
+    week = ("2026-03-02", "2026-03-08")
+    assert [one.reason for one in operations.calendar(None, *week).blackouts] == ["Upgrade", "Freeze"]
+    assert [one.reason for one in operations.calendar("etl", *week).blackouts] == ["Upgrade", "Freeze"]
+    operations.store.commit(Batch(by="x", jobs=[JobRecord("tagged", at(9))]))
+    assert [one.reason for one in operations.calendar("tagged", *week).blackouts] == ["Freeze"]
+    assert operations.calendar(None, "2026-02-01", "2026-02-02").blackouts == ()

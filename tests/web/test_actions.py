@@ -396,3 +396,28 @@ def test_the_page_of_a_job_shows_its_steps_by_run_and_why_has_the_button_that_ru
     page.get_by_role("button", name="Run this occurrence").click()
     expect(page.get_by_text("The occurrence is queued.")).to_be_visible()
     wait_for(lambda: house.get("/runs?job=sync-crm&trigger=backfill")["items"])
+
+
+def test_a_blackout_is_added_after_a_preview_and_removed(page, house, complaints):
+    page.goto(f"{house.url}/calendar")
+    page.get_by_role("button", name="Add blackout").click()
+    dialog = page.get_by_role("dialog", name="Add blackout")
+    # Far enough ahead that no job of the house is held by it.
+    dialog.get_by_label("To (exclusive)").fill("2096-03-02T12:00")
+    dialog.get_by_label("From").fill("2096-03-02T10:00")
+    dialog.get_by_role("button", name="By job").click()
+    dialog.get_by_label("Job ids").fill("no-such-job")
+    expect(dialog.get_by_text("unknown job 'no-such-job'")).to_be_visible()
+    complaints.clear()  # the preview was refused
+    dialog.get_by_label("Job ids").fill("etl")
+    expect(dialog.get_by_text("from now on")).to_be_visible()
+    dialog.get_by_label("Reason").fill("Database upgrade")
+    dialog.get_by_role("button", name="Add blackout").click()
+    expect(page.get_by_role("cell", name="Database upgrade")).to_be_visible()
+    (known,) = house.get("/blackouts")["items"]
+    assert (known["jobs"], known["reason"]) == (["etl"], "Database upgrade")
+    page.get_by_role("button", name=f"Remove the blackout {known['id']}").click()
+    dialog = page.get_by_role("dialog", name="Remove blackout")
+    dialog.get_by_role("button", name="Remove blackout").click()
+    expect(page.get_by_text("No blackouts")).to_be_visible()
+    assert house.get("/blackouts?over=true")["items"] == []

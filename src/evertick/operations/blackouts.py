@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
-from evertick.model.blackout import AddedBlackout, blackout_text
+from evertick.model.blackout import AddedBlackout, blackout_text, concerns
 from evertick.model.ids import digest
 from evertick.model.instant import DAY, SECOND, Instant, from_datetime, to_datetime
 from evertick.model.job import Job
@@ -28,7 +28,7 @@ from evertick.operations.results.blackouts import (
     Blackouts,
     BlackoutState,
 )
-from evertick.operations.time_queries import check_zone
+from evertick.operations.time_text import check_zone
 from evertick.planning.schedules import Schedule, compile_all, count_of, next_of
 from evertick.settings.blackouts import BLACKOUTS_MAX, BlackoutRule
 
@@ -42,11 +42,26 @@ TIMES_MAX: Final = 10
 
 
 def blackouts(context: Context, over: bool = False) -> Blackouts:
-    now = context.now()
-    found = [*_declared(context, now), *(_shown(one, now) for one in context.added_blackouts.found())]
-    found.sort(key=lambda one: (one.from_, one.id))
+    found = _all(context)
     kept = found if over else [one for one in found if one.state is not BlackoutState.OVER]
     return Blackouts(tuple(kept), context.timezone)
+
+
+def find_blackouts(context: Context, job_id: str | None, start: Instant, end: Instant) -> tuple[Blackout, ...]:
+    """Those of a period that concern a job, or any job."""
+    bounds = to_datetime(start), to_datetime(end)
+    found = [one for one in _all(context) if one.from_ < bounds[1] and one.to > bounds[0]]
+    if job_id is None:
+        return tuple(found)
+    job = context.jobs.get(job_id)
+    tags = () if job is None else job.tags
+    return tuple(one for one in found if concerns(one.is_for_all, one.jobs, one.tags, job_id, tags))
+
+
+def _all(context: Context) -> list[Blackout]:
+    now = context.now()
+    found = [*_declared(context, now), *(_shown(one, now) for one in context.added_blackouts.found())]
+    return sorted(found, key=lambda one: (one.from_, one.id))
 
 
 def add_blackout(

@@ -9,11 +9,12 @@ from itertools import groupby, islice, pairwise, takewhile
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from evertick.errors import DefinitionError, InvalidArgument
+from evertick.errors import InvalidArgument
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_datetime, to_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import SkipReason
 from evertick.model.schedule import ScheduleSpec, rule_of, written_spec
+from evertick.operations.blackouts import find_blackouts
 from evertick.operations.context import Context, View, bounded
 from evertick.operations.figures import outcome_counts, skip_counts
 from evertick.operations.jobs import name_of, watermark_of, zone_of
@@ -36,11 +37,10 @@ from evertick.operations.results.schedule import (
     Upcoming,
 )
 from evertick.operations.submission import no_such_job
-from evertick.operations.time_text import local_text, offset_text
+from evertick.operations.time_text import check_zone, local_text, offset_text
 from evertick.planning.cron import Cron
 from evertick.planning.cron_grammar import ALIASES
 from evertick.planning.schedules import CronSchedule, Schedule, compile_all, compile_schedule, count_days, count_of
-from evertick.planning.zones import find_zone
 from evertick.store import Tally
 
 FIRES_MAX = 10_000
@@ -176,6 +176,7 @@ def calendar(
         job=job_id,
         timezone=name,
         days=tuple(_day(day, found[number], ahead[number]) for number, day in enumerate(days)),
+        blackouts=find_blackouts(context, job_id, days[0].start, days[-1].end),
     )
 
 
@@ -315,13 +316,6 @@ def _specs_of(job: Job) -> Sequence[tuple[Action, tuple[ScheduleSpec, ...]]]:
     if job.restarts:
         found.append(("restart", job.restarts))
     return found
-
-
-def check_zone(name: str) -> None:
-    try:
-        find_zone(name)
-    except DefinitionError as error:
-        raise InvalidArgument(error.reason, hint=error.hint, field="timezone") from None
 
 
 def _date_of(day: date | str) -> date:

@@ -6,10 +6,11 @@ import re
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from evertick.errors import DurationError, InvalidArgument
+from evertick.errors import DefinitionError, DurationError, InvalidArgument
 from evertick.model.duration import parse_duration
 from evertick.model.instant import SECOND, Instant, from_datetime, to_datetime
 from evertick.planning.schedules import Schedule
+from evertick.planning.zones import find_zone
 
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 # Spelled out instead of \d, which takes the digits of every script.
@@ -98,6 +99,14 @@ def read_relative(text: str, zone: str, now: Instant, *, is_ahead: bool) -> Inst
         raise InvalidArgument(error.reason, hint=error.hint) from None
     goes_ahead = found[1] == "+" or (not found[1] and is_ahead)
     return max(now + span_us if goes_ahead else now - span_us, 0)
+
+
+def check_zone(name: str) -> None:
+    """`InvalidArgument` unless it is the name of a time zone."""
+    try:
+        find_zone(name)
+    except DefinitionError as error:
+        raise InvalidArgument(error.reason, hint=error.hint, field="timezone") from None
 
 
 def is_due(schedules: tuple[Schedule, ...], at: Instant) -> bool:

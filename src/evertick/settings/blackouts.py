@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo, available_timezones
 
+from evertick.model.blackout import concerns
 from evertick.settings.kinds import Kind, Unfit
 
 BLACKOUTS_MAX: Final = 1_000
@@ -29,7 +30,7 @@ class BlackoutRule:
     is_for_all: bool = False
 
     def concerns(self, job_id: str, tags: Collection[str]) -> bool:
-        return self.is_for_all or job_id in self.jobs or any(tag in tags for tag in self.tags)
+        return concerns(self.is_for_all, self.jobs, self.tags, job_id, tags)
 
     def window(self, timezone: str) -> tuple[datetime, datetime]:
         """Its start and end, with zones."""

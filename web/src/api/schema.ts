@@ -317,6 +317,8 @@ export interface Calendar {
   job: string | null;
   timezone: string;
   days: Day[];
+  /** Those of the period that concern the job, or any job. */
+  blackouts: Blackout[];
 }
 
 export interface CancelledBackfill {

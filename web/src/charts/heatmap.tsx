@@ -1,7 +1,7 @@
 /** A year of days with their outcomes, in colour and in words; future days are hollow, clock changes are marked. */
 
 import { useEffect } from "preact/hooks";
-import type { Day } from "../api/types";
+import type { Blackout, Day } from "../api/types";
 import { MONTHS, number } from "../time/words";
 import { useWidth } from "../ui/width";
 
@@ -14,7 +14,18 @@ const EDGE = 2;
 /** On wide screens the days are larger. */
 const SCALE_MAX = 1.6;
 
-export function tellDay(day: Day): string {
+/** Its start and end; a day on which the clocks change has 23 or 25 hours. */
+export function boundsOf(day: Day): [number, number] {
+  const start = Date.parse(day.start);
+  return [start, start + (day.dst === "forward" ? 23 : day.dst === "back" ? 25 : 24) * 3_600_000];
+}
+
+function blackoutsOf(day: Day, blackouts: Blackout[]): Blackout[] {
+  const [start, end] = boundsOf(day);
+  return blackouts.filter((one) => Date.parse(one.from) < end && Date.parse(one.to) > start);
+}
+
+export function tellDay(day: Day, blackouts: Blackout[]): string {
   const parts: [number, string][] = [
     [day.succeeded, "succeeded"],
     [day.failed, "failed"],
@@ -28,17 +39,23 @@ export function tellDay(day: Day): string {
   ];
   const said = parts.filter(([count]) => count).map(([count, word]) => `${number(count)} ${word}`);
   const clock = day.dst ? `clocks go ${day.dst}` : "";
-  return [day.date, said.join(" · ") || "nothing", clock].filter(Boolean).join("\n");
+  const dark = blackoutsOf(day, blackouts).map((one) => `blackout of ${concernedJobs(one)}${one.reason ? `: ${one.reason}` : ""}`);
+  return [day.date, said.join(" · ") || "nothing", clock, ...dark].filter(Boolean).join("\n");
+}
+
+export function concernedJobs(one: Blackout): string {
+  return one.is_for_all ? "all jobs" : [...one.jobs, ...one.tags.map((tag) => `tag ${tag}`)].join(", ");
 }
 
 interface Props {
   days: Day[];
+  blackouts: Blackout[];
   today: string;
   chosen?: string | undefined;
   onPick: (day: Day) => void;
 }
 
-export function HeatMap({ days, today, chosen, onPick }: Props) {
+export function HeatMap({ days, blackouts, today, chosen, onPick }: Props) {
   const [box, room] = useWidth<HTMLDivElement>();
   // Where the year is wider than the screen, its end is what people came for.
   useEffect(() => box.current?.scrollTo({ left: box.current.scrollWidth }), [days.length, room]);
@@ -75,7 +92,7 @@ export function HeatMap({ days, today, chosen, onPick }: Props) {
                   {day.date.slice(5, 7) === "01" && ` ${day.date.slice(0, 4)}`}
                 </text>
               )}
-              <DayBox day={day} x={x} y={y} most={most} isToday={day.date === today} isChosen={day.date === chosen} onPick={onPick} />
+              <DayBox day={day} blackouts={blackouts} x={x} y={y} most={most} isToday={day.date === today} isChosen={day.date === chosen} onPick={onPick} />
             </g>
           );
         })}
@@ -98,6 +115,7 @@ function moveFocus(event: KeyboardEvent): void {
 
 interface BoxProps {
   day: Day;
+  blackouts: Blackout[];
   x: number;
   y: number;
   most: number;
@@ -106,13 +124,15 @@ interface BoxProps {
   onPick: (day: Day) => void;
 }
 
-function DayBox({ day, x, y, most, isToday, isChosen, onPick }: BoxProps) {
+function DayBox({ day, blackouts, x, y, most, isToday, isChosen, onPick }: BoxProps) {
   const { count: total, failed: bad, skipped } = day;
   const level = total ? Math.max(1, Math.ceil((4 * Math.log1p(total)) / Math.log1p(most))) : 0;
   const caught = day.caught_up + day.backfilled;
   const kind = total && skipped / total > 0.5 ? "heat-skipped" : `heat-${level}`;
   // From the bottom up, by their share: one failure among a thousand runs is seen, and does not paint the day red.
   const red = bad ? Math.min(CELL, Math.max(4, Math.round(CELL * Math.sqrt(bad / total)))) : 0;
+  const told = tellDay(day, blackouts);
+  const isDark = blackoutsOf(day, blackouts).length > 0;
   const isFuture = !total && (day.planned ?? 0) > 0;
   return (
     <g
@@ -120,9 +140,9 @@ function DayBox({ day, x, y, most, isToday, isChosen, onPick }: BoxProps) {
       role="button"
       // In lower case: inside SVG the other spelling is an attribute that means nothing, and no day could be reached.
       tabindex={isToday || isChosen ? 0 : -1}
-      aria-label={tellDay(day).replaceAll("\n", ", ")}
+      aria-label={told.replaceAll("\n", ", ")}
       aria-pressed={isChosen}
-      data-tip={tellDay(day)}
+      data-tip={told}
       onClick={() => onPick(day)}
       onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), onPick(day))}
     >
@@ -130,6 +150,7 @@ function DayBox({ day, x, y, most, isToday, isChosen, onPick }: BoxProps) {
       {caught > 0 && <rect x={x} y={y} width={CELL} height={CELL} rx="3" fill="url(#heat-hatch)" />}
       {red > 0 && <path d={`M${x} ${y + CELL - red}h${CELL}v${red - 3}q0 3 -3 3h${6 - CELL}q-3 0 -3 -3z`} class="heat-bad" />}
       {red > 8 && <path d={`M${x + 4.5} ${y + CELL - red / 2 - 2.5}l5 5m0 -5l-5 5`} class="heat-cross" />}
+      {isDark && <path d={`M${x} ${y}h7l-7 7z`} class="heat-blackout" />}
       {day.dst && <circle cx={x + CELL - 2} cy={y + 2} r="2.5" class="heat-dst" />}
       {(isToday || isChosen) && <rect x={x - 1.5} y={y - 1.5} width={CELL + 3} height={CELL + 3} rx="4" class="heat-today" />}
     </g>

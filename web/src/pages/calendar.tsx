@@ -2,14 +2,15 @@
 
 import { useState } from "preact/hooks";
 import { withQuery } from "../api/client";
-import type { Calendar, Day } from "../api/types";
+import type { Blackout, Calendar, Day } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
-import { HeatMap, tellDay } from "../charts/heatmap";
+import { boundsOf, HeatMap, tellDay } from "../charts/heatmap";
 import { nowMs } from "../state/now";
 import { shownZone } from "../state/zone";
 import { date, number } from "../time/words";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
+import { BlackoutsCard } from "./blackouts";
 
 const DAY = 86_400_000;
 
@@ -17,8 +18,18 @@ export function CalendarPage() {
   return (
     <PageBody>
       <Head title="Calendar" about="Each day of the last year and the next four weeks" />
-      <CalendarCard target="/calendar" />
+      <CalendarAndBlackouts />
     </PageBody>
+  );
+}
+
+function CalendarAndBlackouts() {
+  const [changes, setChanges] = useState(0);
+  return (
+    <>
+      <CalendarCard key={changes} target="/calendar" />
+      <BlackoutsCard onChange={() => setChanges((count) => count + 1)} />
+    </>
   );
 }
 
@@ -41,8 +52,8 @@ export function CalendarCard({ target, job, jobZone }: Props) {
       {!data && !error && <Loading />}
       {data && (
         <div class="card-body">
-          <HeatMap days={data.days} today={today} chosen={chosen?.date} onPick={setChosen} />
-          {chosen ? <ChosenDay day={chosen} job={job} /> : <Year days={data.days} />}
+          <HeatMap days={data.days} blackouts={data.blackouts} today={today} chosen={chosen?.date} onPick={setChosen} />
+          {chosen ? <ChosenDay day={chosen} blackouts={data.blackouts} job={job} /> : <Year days={data.days} />}
         </div>
       )}
       {data && !data.days.length && <Empty title="No days" icon="calendar" />}
@@ -50,14 +61,13 @@ export function CalendarCard({ target, job, jobZone }: Props) {
   );
 }
 
-function ChosenDay({ day, job }: { day: Day; job: string | undefined }) {
-  const start = Date.parse(day.start);
-  const end = start + (day.dst === "forward" ? 23 : day.dst === "back" ? 25 : 24) * 3_600_000;
+function ChosenDay({ day, blackouts, job }: { day: Day; blackouts: Blackout[]; job: string | undefined }) {
+  const [start, end] = boundsOf(day);
   const range = `from=${new Date(start).toISOString()}&to=${new Date(end).toISOString()}`;
   const middle = new Date((start + end) / 2).toISOString();
   return (
     <p class="row wrap heat-said" role="status">
-      <span class="grow">{tellDay(day).replaceAll("\n", " · ")}</span>
+      <span class="grow">{tellDay(day, blackouts).replaceAll("\n", " · ")}</span>
       <a class="button is-small" href={`/runs?${job ? `job=${encodeURIComponent(job)}&` : ""}${range}`}>
         Show runs
       </a>
@@ -85,7 +95,7 @@ function HeatLegend() {
       {[1, 2, 3, 4].map((level) => (
         <span key={level} class={`heat-key heat-key-${level}`} />
       ))}
-      many <span class="heat-key heat-key-bad" /> failures <span class="heat-key heat-key-future" /> to come
+      many <span class="heat-key heat-key-bad" /> failures <span class="heat-key heat-key-future" /> to come <span class="heat-key heat-key-blackout" /> blackout
     </span>
   );
 }

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
 from evertick.operations.results.attention import AttentionKind
 from evertick.operations.results.base import Result
+from evertick.operations.results.blackouts import Blackout
 from evertick.operations.results.jobs import DefinitionProblem, Percentiles
 from evertick.operations.results.runs import Gap, Run
 
@@ -131,6 +132,8 @@ class Calendar(Result):
     job: str | None
     timezone: str
     days: tuple[Day, ...]
+    blackouts: tuple[Blackout, ...]
+    """Those of the period that concern the job, or any job."""
 
 
 @dataclass(frozen=True, slots=True)
