@@ -1,6 +1,6 @@
 """An executor whose memory survives `kill -9`: for tests of everything that must not forget.
 
-Each line of its file is one event, on disk before anything else happens:
+Each line of its file is one event, written before anything else happens; only a power cut would lose it:
 
     {"event": "started", "run": "report@2026-03-02T09:00:00Z", "attempt": 1, "fence": 65537, "at": 1772442000000000}
     {"event": "finished", "run": "report@2026-03-02T09:00:00Z", "attempt": 1, "state": "succeeded", "at": ...}
@@ -205,7 +205,6 @@ class DiskExecutor:
         try:
             if os.write(self._fd, content) < len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._fd)
         except OSError:
             os.ftruncate(self._fd, end)  # half a line would spoil the next one
             raise

@@ -4,7 +4,7 @@ PostgreSQL comes as a wheel. MariaDB is looked for where a package manager puts 
 as root with apt-get, without root by unpacking the same packages into ~/.cache/evertick. Only the `-core`
 packages are taken: the programs, without the system service that the full package would start on port 3306.
 Chromium, bubblewrap, OpenSSH and Podman are the distribution's: the page, sandboxes and steps are to work with what
-people have.
+people have. strace and libfaketime make disks slow and set clocks.
 """
 
 from __future__ import annotations
@@ -53,6 +53,18 @@ SSHD_BY_HAND = (
 PODMAN_BY_HAND = (
     "Install Podman 4 or newer so that 'podman' is on the PATH (Debian, Ubuntu: apt-get install podman crun;\n"
     "  Fedora: dnf install podman; Arch: pacman -S podman crun), then run this command again."
+)
+
+
+STRACE_BY_HAND = (
+    "Install strace 5.3 or newer so that 'strace' is on the PATH (Debian, Ubuntu: apt-get install strace; Fedora: dnf\n"
+    "  install strace; Arch: pacman -S strace), then run this command again."
+)
+
+
+FAKETIME_BY_HAND = (
+    "Install libfaketime, which brings 'faketime/libfaketimeMT.so.1' (Debian, Ubuntu: apt-get install libfaketime;\n"
+    "  Fedora: dnf install libfaketime; Arch: pacman -S libfaketime), then run this command again."
 )
 
 
@@ -143,6 +155,27 @@ def find_podman() -> Path | None:
 
 def obtain_podman() -> str:
     return install_package("podman", PODMAN_BY_HAND, "crun")
+
+
+def find_strace() -> Path | None:
+    """What makes a disk slow."""
+    found = shutil.which("strace", path=os.pathsep.join([os.environ.get("PATH", ""), *PLACES]))
+    return Path(found) if found else None
+
+
+def obtain_strace() -> str:
+    return install_package("strace", STRACE_BY_HAND)
+
+
+def find_faketime() -> Path | None:
+    """The library that sets the clock of a process."""
+    folders = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
+    found = (path for folder in folders for path in sorted(Path(folder).glob("**/faketime/libfaketimeMT.so.1")))
+    return next(found, None)
+
+
+def obtain_faketime() -> str:
+    return install_package("libfaketime", FAKETIME_BY_HAND)
 
 
 def install_package(package: str, by_hand: str, *others: str) -> str:
@@ -285,6 +318,8 @@ def main() -> int:
     failed |= not provide("bubblewrap", find_bwrap, obtain_bwrap, BWRAP_BY_HAND)
     failed |= not provide("OpenSSH", find_sshd, obtain_sshd, SSHD_BY_HAND)
     failed |= not provide("Podman", find_podman, obtain_podman, PODMAN_BY_HAND)
+    failed |= not provide("strace", find_strace, obtain_strace, STRACE_BY_HAND)
+    failed |= not provide("libfaketime", find_faketime, obtain_faketime, FAKETIME_BY_HAND)
     if not failed:
         return 0
     if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:

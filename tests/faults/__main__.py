@@ -18,8 +18,14 @@ from tests.results import read_results, write_results
 ROOT = Path(__file__).parent.parent.parent
 OPTIONS = ("-q", "-n", "0", "-p", "no:cacheprovider", "--timeout", "3600", "-o", "junit_family=xunit1")
 """That family of reports has properties."""
-KILLS = "100"
-"""Of the scheduler on each store, unless the environment says otherwise."""
+LONG = {
+    "EVERTICK_KILLS": "100",
+    "EVERTICK_KILLS_IN_TURN": "1000",
+    "EVERTICK_PAUSE_SECONDS": "60",
+    "EVERTICK_AT_ONCE": "100000",
+}
+"""How much more than `make test` the tests do, unless the environment says otherwise: kills of the scheduler on each
+store, kills in turn, how long a process stands still, jobs in one second."""
 AT_ONCE = 3
 """Most of them wait for leases and processes most of the time."""
 PROPERTY = "faults"
@@ -48,7 +54,7 @@ def run(fault: Fault) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
             command = [sys.executable, "-m", "pytest", *OPTIONS, f"--junitxml={report}", *fault.tests]
-            environ = {"EVERTICK_KILLS": KILLS} | os.environ
+            environ = LONG | os.environ
             ended = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
             if not report.exists():
                 raise SystemExit(f"{fault.name} did not run:\n{ended.stdout[-3000:]}{ended.stderr[-3000:]}")

@@ -17,6 +17,7 @@ FILES = "tests/stores/test_files_damage.py"
 SERVERS = "tests/stores/test_sql_servers.py"
 API = "tests/api/test_server.py"
 EVENTS = "tests/definitions/test_watch_events.py"
+MACHINE = "tests/processes/test_machine_faults.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,18 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "`kill -9` of the scheduler, under load",
-        "a scheduler with 70 occurrences a second is killed at random instants, on SQLite and PostgreSQL",
+        "a scheduler with 28 occurrences a second is killed at random instants, on SQLite and PostgreSQL",
         "runs continue and are adopted; no run starts twice, `evertick verify` finds no gap",
         (KILLS,),
+    ),
+    Fault(
+        "`kill -9` of scheduler, keeper, API and member in turn, under load",
+        "`evertick serve` with seven jobs each second, two of them on a member of a fleet; one process after another "
+        "is killed at random instants, the member's worker and keeper included",
+        "no occurrence is missing and no attempt starts twice; runs that went down with their keeper are `lost` and "
+        "retried; the API is back in seconds",
+        ("tests/processes/test_kills_in_turn.py",),
+        kept="nothing; the result of a run whose keeper died is unknown, and is reported so",
     ),
     Fault(
         "`kill -9` of the keeper, under load",
@@ -102,9 +112,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "full disk",
-        "writes of the ledger, logs and the journal fail for a while (by a limit on the size of files)",
+        "the file system of the state, 24 MB, is filled to the last byte; writes of the ledger, logs and the journal "
+        "fail for a while by a limit on the size of files",
         "planning pauses and is caught up; a log has a mark where it was cut; `/readyz` fails meanwhile",
         (
+            f"{MACHINE}::test_a_small_disk_that_is_full_for_a_while",
             f"{AWAY}::test_a_disk_that_is_full_for_a_while",
             f"{SQLITE}::TestAFullDisk",
             f"{FILES}::TestFullDisk",
@@ -157,12 +169,21 @@ FAULTS: tuple[Fault, ...] = (
         ),
         rounds=5,
     ),
-    Fault("clock set forward or back, of real processes", "libfaketime", "", ()),
+    Fault(
+        "clock set forward or back, of a real scheduler",
+        "libfaketime sets the wall clock of `evertick serve` by minutes to hours, forward and back, over the nights of "
+        "March and October in which Berlin changes its clocks; the keeper and the clocks since boot are not set",
+        "a job at 02:30 runs once in either night; `clock.jumped` in the log; `evertick verify` finds no gap",
+        (f"{MACHINE}::test_a_wall_clock_that_is_set_loses_nothing_and_repeats_nothing",),
+    ),
     Fault(
         "suspended process (SIGSTOP)",
-        "a node, a keeper, a member and a scheduler of a fleet are stopped beyond their leases and continue",
-        "another takes over; the suspended one writes and launches nothing that another owns by then",
+        "a node, a keeper, a member and a scheduler of a fleet are stopped beyond their leases and continue; "
+        "`evertick serve` is stopped for a minute",
+        "another takes over; the suspended one writes and launches nothing that another owns by then; a single "
+        "scheduler catches up",
         (
+            f"{MACHINE}::test_a_scheduler_that_is_stopped_for_long_catches_up",
             f"{TAKEOVER}::test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is_no_longer_its_own",
             f"{HUNG}::test_a_stopped_keeper_is_replaced_and_its_runs_go_on",
             f"{FLEET}::test_what_a_frozen_member_runs_has_ended_when_it_is_given_up",
@@ -177,7 +198,15 @@ FAULTS: tuple[Fault, ...] = (
         (f"{AWAY}::test_a_database_that_is_killed_and_comes_back_under_a_running_node", f"{SQL}::TestAServerThatDies"),
         rounds=3,
     ),
-    Fault("database failover to a replica", "a primary is replaced by its replica", "", ()),
+    Fault(
+        "database failover to a replica",
+        "a PostgreSQL primary is killed under a running node, its synchronous streaming replica is promoted, and the "
+        "address leads to the replica",
+        "planning pauses and is caught up; `store.away` and `store.back` in the log",
+        ("tests/processes/test_failover.py",),
+        rounds=3,
+        kept="nothing; with an asynchronous replica, the commits that it had not received",
+    ),
     Fault(
         "the reply to a commit is lost",
         "the connection breaks after the commit and before its answer, for commits, records and leases",
@@ -192,7 +221,13 @@ FAULTS: tuple[Fault, ...] = (
         (f"{SQL}::TestNodesThatRace", f"{SQL}::TestManyNodes"),
         rounds=3,
     ),
-    Fault("slow disk", "each write to the disk takes seconds", "", ()),
+    Fault(
+        "slow disk",
+        "each `fsync` of `evertick serve` and its keeper takes a second longer (injected by strace)",
+        "runs start late and are complete",
+        (f"{MACHINE}::test_on_a_slow_disk_runs_are_late_and_complete",),
+        rounds=3,
+    ),
     Fault(
         "too few file descriptors",
         "the limit of descriptors is reached in the scheduler, the keeper and the API",
@@ -234,7 +269,12 @@ FAULTS: tuple[Fault, ...] = (
         ),
         rounds=3,
     ),
-    Fault("100,000 occurrences in one second", "100,000 jobs are due at the same second", "", ()),
+    Fault(
+        "100,000 occurrences in one second",
+        "100,000 jobs are due at the same second, on SQLite; *times* counts the jobs",
+        "each has one entry and runs once, late by what the machine needs for all",
+        ("tests/processes/test_one_second.py",),
+    ),
     Fault(
         "log flood",
         "a gigabyte without a line feed, random bytes, endless lines",

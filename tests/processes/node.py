@@ -38,7 +38,7 @@ from evertick.model.job import Job
 from evertick.model.lifecycle import FAILED, SUCCEEDED, RunState
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, RunKey
-from evertick.model.schedule import EverySpec
+from evertick.model.schedule import AtSpec, EverySpec
 from evertick.node import Definitions
 from evertick.node import Node as Scheduler
 from evertick.settings import Settings
@@ -64,6 +64,9 @@ class Config:
     """Jobs that are due every second."""
     quarters: int = 0
     """Jobs that are due every quarter of a second."""
+    at_once: int = 0
+    """Jobs that are due once, all at `due_at`."""
+    due_at: Instant = 0
     lease_us: int = LoopSettings().lease_us
     takes_us: int = 0
     retry_seconds: int | None = None
@@ -87,7 +90,11 @@ def jobs_of(config: Config) -> list[Job]:
     periods = [("s", SECOND)] * config.seconds + [("q", QUARTER_US)] * config.quarters
     lost = OnExecutorLost.FAIL if config.at_most_once else OnExecutorLost.RETRY
     retry = Retry() if config.retry_seconds is None else Retry(1, config.retry_seconds * SECOND)
-    return [
+    once = Policy(grace_us=HOUR)  # a busy machine may see them only when they are due
+    at_once = [
+        Job(f"o-{number:06}", schedules=(AtSpec(config.due_at),), policy=once) for number in range(config.at_once)
+    ]
+    return at_once + [
         Job(
             f"{kind}-{number:03}",
             schedules=(EverySpec(period),),

@@ -18,7 +18,7 @@ from tests.share import share, turn
 ROOT = Path(__file__).parent.parent.parent
 KILLS = int(os.environ.get("EVERTICK_KILLS", "0")) or share(25, 100)
 """`make faults` says how many."""
-EACH = 10
+EACH = 5
 """At least this many occurrences for each kill: else the load was none. A busy machine launches fewer in time."""
 
 
@@ -28,7 +28,7 @@ def test_many_kills_lose_nothing_and_start_nothing_twice(request, tmp_path, reco
     record_property("faults", KILLS)
     url = f"sqlite:///{tmp_path}/evertick.db" if kind == "sqlite" else request.getfixturevalue("fresh_postgres")()
     attempts = tmp_path / "attempts"
-    config = Config(url, str(attempts), seconds=50, quarters=5, takes_us=300_000, lease_us=500_000, tells_calls=True)
+    config = Config(url, str(attempts), seconds=20, quarters=2, takes_us=300_000, lease_us=500_000, tells_calls=True)
     order = json.dumps({"config": asdict(config), "kills": KILLS, "seed": turn()})
     command = [sys.executable, "-m", "tests.processes.killer", order]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
