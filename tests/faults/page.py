@@ -27,7 +27,8 @@ def reliability_page() -> str:
 What was done to Evertick, how often, and what was lost. `make faults` runs these faults on real processes, databases
 and files; `make docs` writes this page from the results. `make test` runs each of them once. *Times* counts the faults
 where a test counts them, otherwise the tests that ran. A row without a number was not part of the last `make faults`;
-one that says *not run* has no test yet.
+one that says *not run* has no test yet. Rows can be run one by one: the commit below belongs to the last one, and
+others may be of earlier commits or of fewer repetitions than `make faults` does by itself.
 
 {sentence(faults) if faults else "Not run yet."}
 

@@ -246,7 +246,12 @@ FAULTS: tuple[Fault, ...] = (
         (f"{KEEPER}::test_a_machine_without_room_for_another_process_refuses_and_takes_it_later",),
         rounds=5,
     ),
-    Fault("memory limit of the scheduler", "the scheduler runs in a cgroup with little memory", "", ()),
+    Fault(
+        "memory limit of the scheduler",
+        "the scheduler runs in a cgroup with little memory; when the kernel ends it, that is a `kill -9`",
+        "",
+        (),
+    ),
     Fault(
         "overflow of the file watcher",
         "more edits than the queue of the kernel holds",
