@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from evertick.loop.effects import Reconcile
-from evertick.loop.messages import LaunchRefused, RunFinished, RunStarted, RunUnknown, TimePassed
+from evertick.loop.messages import (
+    LaunchRefused,
+    RunFinished,
+    RunStarted,
+    RunUnknown,
+    TimePassed,
+)
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
-from evertick.model.ledger import RequestKind
-from evertick.model.lifecycle import LAUNCHING, SUCCEEDED
+from evertick.model.ledger import Batch, Request, RequestKind
+from evertick.model.lifecycle import LAUNCHING, LOST, SUCCEEDED
+from evertick.model.loss import LossReason
 from evertick.model.report import AttemptQuestion
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
@@ -111,3 +120,23 @@ def test_a_start_that_is_said_late_does_not_answer_a_question_that_was_not_asked
     driver.say(RunUnknown(TEN, 1))
     assert driver.state.jobs["other"].active_run(TEN) is not None
     assert present(driver.state.jobs["other"].active_run(TEN)).losses == 1
+
+
+def test_a_report_from_before_a_launch_is_answered_with_it():
+    """The node gave the job away and said that it had not started the run. Then it owned the job again, and launched it
+    under the same number: if it dies at once, the next owner must not take that for news of the new attempt."""
+    before = LoopDriver(OTHER)
+    before.own()
+    before.run_until(TEN.scheduled_for, MINUTE)
+    before.write()
+    payload = {"run_id": TEN.run_id, "attempt": 1, "at": before.now, "state": LOST, "exit_code": None, "detail": ""}
+    report = json.dumps(payload | {"loss": LossReason.NOT_STARTED, "node": "a"})
+    before.store.commit(Batch(by="a/0#1", requests=[Request("1", RequestKind.REPORT, "other", report, before.now)]))
+    driver = LoopDriver(OTHER, store=before.store, now=before.now + SECOND)
+    driver.own_as_one_of_several("other")
+    driver.write()
+    assert driver.store.claim(None, 10)  # the executor has not answered: the next owner may need it
+    driver.say(RunUnknown(TEN, 1))
+    driver.write()
+    assert driver.launched == [(TEN, 1)]
+    assert not driver.store.claim(None, 10)

@@ -8,11 +8,13 @@ from evertick.loop import deadlines
 from evertick.loop.chain import is_held_back, missing, parents_of, use
 from evertick.loop.claims import needs_claim
 from evertick.loop.constraints import check_behind, missing_success, must_ask, too_many
+from evertick.loop.delivery import take
 from evertick.loop.placement import find_place, neighbours, next_to_go, note_placed, whom_it_meets
 from evertick.loop.plan import drop, settle_catchup, settle_job
 from evertick.loop.runs import Lane, OpenRun, Queue
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
+from evertick.model.answer import TAKEN
 from evertick.model.facts import Wait, WaitKind, joined, with_wait
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import (
@@ -313,6 +315,10 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     if is_once or is_retry or run.is_inherited or needs_claim(state, job.job.queue):
         turn.move(run, LAUNCHING, detail=detail, is_with_batch=True)
         turn.launch_once_written(run)
+        # With the launch: a later owner would take a report from before it for one about this attempt.
+        for request_id in state.unused_reports.pop(run.key, ()):
+            take(state, request_id, job.job.id, TAKEN)
+            turn.answer(request_id, job.job.id, TAKEN)
     else:
         turn.move(run, LAUNCHING, detail=detail)
         turn.launch(run, job)

@@ -314,6 +314,8 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
         for request_id in [key for key, handled in known.items() if bucket_of(handled.job_id) in gone]:
             del known[request_id]
             state.cancelling.pop(request_id, None)
+    for key in [key for key in state.unused_reports if bucket_of(key.job_id) in gone]:
+        del state.unused_reports[key]
     for job_id in [job_id for job_id, job in state.jobs.items() if job.bucket in gone]:
         job = state.jobs.pop(job_id)
         state.late_jobs.discard(job_id)

@@ -27,14 +27,15 @@ def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
     if having is None and not is_of_fleet and message.node == state.node and _is_asked(state, message.report.key):
         # This node's executor is asked how it ended. If the job moves before it has answered, the next owner needs
         # this.
+        state.unused_reports.setdefault(message.report.key, set()).add(message.request_id)
         return
+    state.unused_reports.pop(message.report.key, None)
     take(state, message.request_id, job_id, TAKEN)
     if having is not None and message.node in ("", having):
         finished(state, turn, message.report, having)
     elif is_of_fleet and _is_asked(state, message.report.key):
         # A member reported it to another node, and may be away when this one asks: only this report says how the
-        # attempt
-        # ended, and which of its shards succeeded.
+        # attempt ended, and which of its shards succeeded.
         finished(state, turn, message.report)
     # Otherwise this node's executor has been asked, or has the run now: its report is newer.
     turn.answer(message.request_id, job_id, TAKEN)

@@ -346,6 +346,8 @@ class State:
         """Attempts to ask executors about when the `ReadReports` of that number is answered."""
         self.reports_number = 0
         """Number of the last `ReadReports`."""
+        self.unused_reports: dict[RunKey, set[str]] = {}
+        """Reports about runs whose executor is asked: requests that have no answer as long as it has given none."""
         self.orphans: dict[RunKey, OpenRun] = {}
         """Runs that this node started for jobs it no longer owns; it reports their end to the owner."""
         self.looked_up: dict[RunKey, bool] = {}
