@@ -355,9 +355,9 @@ def test_selected_runs_are_retried_from_their_failed_step_after_a_preview(page, 
         **dict.fromkeys(("compile", "unit-tests", "browser-tests"), True),
         "package": False,
     }
-    lines = [line for line in house.get("/audit?limit=20")["items"] if line["target"].endswith("/retry")]
-    assert [(line["target"], line["detail"]["from_failed"]) for line in lines if "from_failed" in line["detail"]] == [
-        (f"/api/v1/runs/{quote(failed, safe='')}/retry", True)
+    lines = house.get("/audit?limit=20")["items"]
+    assert [line["target"] for line in lines if (line["detail"] or {}).get("from_failed")] == [
+        f"/api/v1/runs/{quote(failed, safe='')}/retry"
     ]
 
 
