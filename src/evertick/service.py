@@ -6,7 +6,8 @@ import gc
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from evertick.definitions.cache import FILE_NAME as DEFINITION_CACHE
@@ -24,8 +25,10 @@ from evertick.executors.paths import state_folder
 from evertick.location import Location, locate
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, Message
+from evertick.model.job import Job
 from evertick.node import PATIENCE_SECONDS, Attachment, Definitions, Node
 from evertick.settings import Settings
+from evertick.settings.blackouts import unknown_names
 from evertick.settings.parts import STATE_FOLDER
 from evertick.settings.state_pointer import FleetPlace, note_place
 from evertick.store import Store
@@ -126,7 +129,7 @@ class FolderService:
         return FleetPlace(part.url, *files) if part.url else None
 
     async def _run(self) -> None:
-        self.watch.load()
+        self._warn_of_blackouts(self.watch.load().jobs)
         tune_collector()
         watching = threading.Thread(target=self.watch.run, args=(self._changed,), name="evertick-watch", daemon=True)
         watching.start()
@@ -135,6 +138,12 @@ class FolderService:
         finally:
             self.watch.stop()
             watching.join()
+
+    def _warn_of_blackouts(self, jobs: Mapping[str, Job]) -> None:
+        """A misspelled name would let jobs run in their maintenance."""
+        settings, tags = self.settings, {job_id: job.tags for job_id, job in jobs.items()}
+        for text in unknown_names(settings.blackouts, settings.timezone, tags, datetime.now(UTC)):
+            log.warning("blackout.unknown %s", text)
 
     def add_child(self, child: ChildService) -> None:
         """Let a process live beside the scheduler, from when it is up until it has stopped."""

@@ -266,3 +266,17 @@ class TestKinds:
         assert "No such file" in finding
         ((level, *_),) = machine.check_kinds({}, DockerSettings(socket=tmp_path / "absent"))
         assert level == "warn"
+
+
+def test_a_blackout_that_names_what_no_job_is_or_has_is_told(tmp_path):
+    (tmp_path / "a.yaml").write_text("tags: [db]\ncommand: x\n")
+    (tmp_path / "evertick.toml").write_text(
+        '[[blackouts]]\nfrom = "2097-03-06T22:00"\nto = "2097-03-07T04:00"\njobs = ["a", "b"]\ntags = ["db", "bd"]\n'
+        '[[blackouts]]\nfrom = "2017-03-06T22:00"\nto = "2017-03-07T04:00"\njobs = ["gone"]\n'
+    )
+    found = findings(tmp_path)["blackouts"]
+    assert [(row["level"], row["finding"].partition(" names ")[2]) for row in found] == [
+        (WARN, "the unknown job 'b'"),
+        (WARN, "the tag 'bd', which no job has"),
+    ]
+    assert "evertick.toml" in found[0]["next"]

@@ -12,8 +12,11 @@ pytestmark = pytest.mark.slow
 
 def test_it_is_added_by_a_command_survives_a_kill_and_is_removed(tmp_path):
     (tmp_path / "often.yaml").write_text("schedule: {every: 1s}\nmissed: none\ncommand: 'true'\n", encoding="utf-8")
+    settings = '[[blackouts]]\nfrom = "2097-03-06T22:00"\nto = "2097-03-07T04:00"\njobs = ["nobody"]\n'
+    (tmp_path / "evertick.toml").write_text(settings, encoding="utf-8")
     first = Scheduler(tmp_path, has_server=True)
     try:
+        first.wait_until_said("blackout.unknown", "nobody")
         first.wait_until_said("succeeded", "often")
         added = first.data("blackout", "add", "--for", "2h", "--job", "often", "--reason", "Network")["blackout"]
         first.wait_until(lambda: first.data("status", "often")["status"] == "paused")
@@ -23,7 +26,8 @@ def test_it_is_added_by_a_command_survives_a_kill_and_is_removed(tmp_path):
     again = Scheduler(tmp_path, has_server=True)
     try:
         again.wait_until_said("job from")
-        (known,) = again.data("blackout", "list")["items"]
+        known, declared = again.data("blackout", "list")["items"]
+        assert (declared["origin"], declared["jobs"]) == ("settings", ["nobody"])
         assert (known["id"], known["state"], known["reason"]) == (added["id"], "active", "Network")
         assert again.data("status", "often")["status"] == "paused"
         ran = len(again.data("history", "often", "--state", "succeeded", "-n", "1000")["items"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -37,6 +37,19 @@ class BlackoutRule:
         zone = ZoneInfo(self.timezone or timezone)
         start, end = (at if at.tzinfo else at.replace(tzinfo=zone) for at in (self.start, self.end))
         return start.astimezone(UTC), end.astimezone(UTC)
+
+
+def unknown_names(
+    rules: Iterable[BlackoutRule], timezone: str, jobs: Mapping[str, Collection[str]], now: datetime
+) -> Iterator[str]:
+    """What blackouts that are not over name, and no job is or has; `jobs` has the tags of each job."""
+    known = {tag for tags in jobs.values() for tag in tags}
+    for rule in rules:
+        if rule.window(timezone)[1] <= now:
+            continue
+        where = f"the blackout from {rule.start:%Y-%m-%d %H:%M} to {rule.end:%Y-%m-%d %H:%M}"
+        yield from (f"{where} names the unknown job '{name}'" for name in rule.jobs if name not in jobs)
+        yield from (f"{where} names the tag '{tag}', which no job has" for tag in rule.tags if tag not in known)
 
 
 def _blackouts(value: Any) -> tuple[BlackoutRule, ...]:

@@ -72,6 +72,8 @@ def _checks(target: Target, *, is_full: bool) -> Iterator[Check]:
         yield "calendars", lambda: scheduler.check_calendars(settings)
     yield "limits", lambda: machine.check_limits(target.folder)
     yield "jobs", lambda: scheduler.check_jobs(target)
+    if settings.blackouts:
+        yield "blackouts", lambda: scheduler.check_blackouts(settings, target.jobs())
     folder = target.folder or Path()
     state = target.state or settings.state_folder(folder)
     yield "disk", lambda: disk.check_file_system(state if state.is_dir() else folder)

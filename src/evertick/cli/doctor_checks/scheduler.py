@@ -62,6 +62,18 @@ def check_jobs(target: Target) -> Results:
         yield OK, f"{counted(len(found.jobs), 'job')} in {counted(len(found.files), 'file')}"
 
 
+def check_blackouts(settings: Settings, jobs: Mapping[str, Job]) -> Results:
+    """Whether the blackouts of the settings name jobs and tags that exist."""
+    from evertick.settings.blackouts import unknown_names
+
+    tags = {job_id: job.tags for job_id, job in jobs.items()}
+    found = list(unknown_names(settings.blackouts, settings.timezone, tags, datetime.now(UTC)))
+    for text in found:
+        yield WARN, text, f"correct it in {settings.origins.get('blackouts', 'the settings')}"
+    if not found:
+        yield OK, counted(len(settings.blackouts), "blackout")
+
+
 def check_ledger(target: Target, *, is_full: bool) -> Results:
     """Whether the ledger is readable, undamaged and of this version."""
     if target.url is None:
