@@ -10,6 +10,7 @@ from evertick.definitions.cache import DefinitionCache
 from evertick.definitions.calendars import CalendarError, find_calendar, years_of
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.source import load_folder
+from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.errors import SettingsError
 from evertick.model.calendar import date_of_day
 from evertick.settings import Settings
@@ -168,3 +169,39 @@ def test_a_job_with_one_instant_is_warned(tmp_path):
     settings = settings_of(tmp_path, 'company = {dates = ["2026-12-24"]}')
     result = parsed(settings, "{skip: company}", "{at: '2030-12-24T09:00:00Z'}")
     assert any("does not apply to 'at'" in str(warning) for warning in result.warnings)
+
+
+def test_a_watched_folder_takes_a_changed_file_and_keeps_the_days_of_one_that_is_broken(tmp_path):
+    path = tmp_path / "team.ics"
+    path.write_text(EVENTS)
+    settings = settings_of(tmp_path, 'team = {ics = "team.ics"}')
+    (tmp_path / "a.yaml").write_text("schedule: '0 9 * * *'\ncalendar: {skip: team}\ncommand: x\n")
+    (tmp_path / "plain.yaml").write_text("command: x\n")
+    watch = FolderWatch(tmp_path, settings)
+    first = watch.load().jobs["a"]
+    told: list[FolderChanged] = []
+    watch.scan(told.append)
+    assert told == []
+
+    path.write_text(EVENTS.replace("20260916", "20260917") + "\n")
+    watch.scan(told.append)
+    assert (told, watch.is_settling) == ([], True)  # it may still be written
+    watch.scan(told.append)
+    assert [job.id for job in told[0].jobs] == ["a"]
+    second = watch.snapshot().jobs["a"]
+    assert second.schedules != first.schedules
+
+    told.clear()
+    path.write_bytes(b"nonsense")
+    watch.scan(told.append)
+    watch.scan(told.append)
+    assert [("team" in str(error), change.jobs) for change in told for error in change.errors] == [(True, ())]
+    assert (watch.snapshot().jobs["a"], watch.snapshot().stale) == (second, frozenset({"a"}))
+
+    told.clear()
+    path.write_text(EVENTS)
+    watch.scan(told.append)
+    watch.scan(told.append)
+    assert [job.schedules for job in told[0].jobs] == [first.schedules]
+    assert not watch.snapshot().errors
+    assert not watch.is_settling

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from evertick.definitions.cache import DefinitionCache
+from evertick.definitions.calendars import calendar_stamps
 from evertick.definitions.directory_events import DirectoryEvents
 from evertick.definitions.parser import Parsed
 from evertick.definitions.source import (
@@ -34,6 +35,7 @@ from evertick.definitions.source import (
 from evertick.definitions.watched_directories import WatchedDirectories
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.job import Job
+from evertick.model.schedule import has_calendar
 from evertick.mounts import find_network_drive
 from evertick.settings import Settings
 
@@ -114,6 +116,10 @@ class FolderWatch:
         self._monotonic, self._wall_ns = monotonic, wall_ns
         self._files: dict[str, _File] = {}
         self._waiting: dict[str, tuple[bytes, float]] = {}
+        self._calendars: tuple[object, ...] = ()
+        """What the days of the calendars were read from."""
+        self._new_calendars: tuple[object, ...] | None = None
+        """The same as last seen, where it differs: a file may still be written."""
         self._taken: dict[str, Job] = {}
         self._told: dict[str, list[str]] = {}
         """The errors reported last, by file."""
@@ -136,7 +142,7 @@ class FolderWatch:
     @property
     def is_settling(self) -> bool:
         """Whether a file is being waited for, so that the next scan should come soon."""
-        return bool(self._waiting)
+        return bool(self._waiting) or self._new_calendars is not None
 
     def load(self) -> Folder:
         """The first scan: every file counts as it is. Raises NotFound if there is no folder."""
@@ -144,6 +150,7 @@ class FolderWatch:
             self._listing = list_folder(self._path)
         except OSError as error:
             raise NotFound(f"the folder '{self._path}' cannot be read: {error.strerror}.") from error
+        self._calendars = calendar_stamps(self._settings)
         cached = self._cache.read() if self._cache is not None else {}
         for file, stamp in self._listing.stamps.items():
             digest, parsed = found = parse_cached(file, self._settings, cached)
@@ -175,6 +182,8 @@ class FolderWatch:
             if known is None or known.stamp != stamp or not known.is_certain:
                 self._is_dirty = self._look(file, stamp, known) or self._is_dirty
         self._is_away = False
+        if self._settings.calendars:
+            self._is_dirty = self._look_at_calendars() or self._is_dirty
         if self._is_dirty:
             self._assemble()
             self._is_dirty, self._is_untold = False, True
@@ -281,6 +290,26 @@ class FolderWatch:
         self._files[file] = _File(stamp, digest, parsed, self._is_certain(stamp), good)
         return True
 
+    def _look_at_calendars(self) -> bool:
+        """Parse the jobs with calendars again when a calendar's file has changed; returns whether there are any.
+
+        A file that cannot be read is an error of each of them, and they stay as they were.
+        """
+        stamps = calendar_stamps(self._settings)
+        if stamps == self._calendars:
+            self._new_calendars = None
+            return False
+        if stamps != self._new_calendars:
+            self._new_calendars = stamps  # as with a job file, what was just written is never used at once
+            return False
+        concerned = [file for file, known in self._files.items() if _may_use_calendar(known.parsed)]
+        for file in concerned:
+            source = read_source(file, self._settings)
+            if digest_of(source) == self._files[file].digest:  # otherwise it is being edited, and is read by itself
+                self._files[file].parsed = parse_source(Path(file), source, self._settings)
+        self._calendars, self._new_calendars = stamps, None
+        return bool(concerned)
+
     def _is_certain(self, stamp: Stamp) -> bool:
         return self._wall_ns() - stamp.changed_ns > _DOUBT_NS
 
@@ -347,6 +376,10 @@ def _network_reason(watched: WatchedDirectories) -> str | None:
         return None
     directory, kind = found
     return f"{directory} is on a network file system ({kind}), which does not report what other machines change"
+
+
+def _may_use_calendar(parsed: Parsed) -> bool:
+    return bool(parsed.errors) or (parsed.job is not None and has_calendar(parsed.job.schedules))
 
 
 def _in_words(folder: Folder) -> dict[str, list[str]]:
