@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from configparser import RawConfigParser
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import yaml
 
 from evertick.api.factory import names_of
 from evertick.cli.app import evertick
+from evertick.definitions.parser import parse_definition
 from evertick.dispatch.dispatcher import ENDING_SECONDS
 from evertick.model.duration import parse_duration
 from evertick.model.instant import SECOND
@@ -28,6 +31,7 @@ DROP_INS = ROOT / "deploy" / "evertick.service.d"
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 CLUSTER = ROOT / "deploy" / "kubernetes" / "base" / "evertick.yaml"
 COMPOSE = ROOT / "deploy" / "compose.yaml"
+CHART = ROOT / "deploy" / "helm" / "evertick"
 STOP_SECONDS = Settings().stop.patience_us / SECOND + ENDING_SECONDS
 """How long a stop may take with the settings as they are."""
 
@@ -177,6 +181,44 @@ class TestTheComposition:
     def test_no_password_is_written_down(self):
         text = COMPOSE.read_text()
         assert re.findall(r"PASSWORD: (?!\$\{EVERTICK_DB_PASSWORD:\?)", text) == []
+
+
+class TestTheChart:
+    """What holds without Helm; `make test-kubernetes` renders it and asks a real API server."""
+
+    def test_it_has_the_version_of_the_program(self):
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+        assert (chart["version"], chart["appVersion"]) == (version, version)
+
+    def test_its_templates_use_each_of_its_values_and_no_other(self):
+        values = yaml.safe_load((CHART / "values.yaml").read_text())
+        text = "".join(path.read_text() for path in (CHART / "templates").iterdir())
+        used = set(re.findall(r"\.Values\.([\w.]+)", text))
+        for path in used:
+            found = values
+            for word in path.split("."):
+                assert word in found, path
+                found = found[word]
+        assert values.keys() == {path.split(".")[0] for path in used}
+
+    def test_its_values_have_a_schema(self):
+        values = yaml.safe_load((CHART / "values.yaml").read_text())
+        schema = json.loads((CHART / "values.schema.json").read_text())
+        assert schema["properties"].keys() - {"global"} == values.keys()
+        for name, value in values.items():
+            inner = schema["properties"][name].get("properties")
+            assert inner is None or inner.keys() == value.keys(), name
+
+    def test_its_jobs_are_valid(self):
+        for name, text in yaml.safe_load((CHART / "values.yaml").read_text())["jobs"].items():
+            parsed = parse_definition(text, name)
+            assert (parsed.errors, parsed.warnings) == ((), ())
+
+    def test_its_variables_are_settings(self):
+        known = {setting.variable for setting in catalogue().values()}
+        text = (CHART / "templates" / "evertick.yaml").read_text()
+        assert set(re.findall(r"name: (EVERTICK_\w+)", text)) <= known
 
 
 def entries(path: Path) -> dict[str, tuple[str, ...]]:

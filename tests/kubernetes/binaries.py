@@ -80,6 +80,7 @@ SOURCES = (
 
 
 KUSTOMIZE = Source("kustomize", ("sigs.k8s.io/kustomize/kustomize/v5",))
+HELM = Source("helm", ("helm.sh/helm/v3/cmd/helm",))
 
 
 class Unobtainable(Exception):
@@ -93,7 +94,17 @@ def folder_of_binaries() -> Path:
 
 def kustomize() -> Path:
     """The program that makes one text of a folder of manifests; built when it is not there yet."""
-    return _built((KUSTOMIZE,), TOOLS, BINARIES / f"tools-{digest(TOOLS)}") / "kustomize"
+    return _tool(KUSTOMIZE)
+
+
+def helm() -> Path:
+    """The program that renders a chart: the one on the PATH, else built when it is not there yet."""
+    found = shutil.which("helm")
+    return Path(found) if found else _tool(HELM)
+
+
+def _tool(source: Source) -> Path:
+    return _built((source,), TOOLS, BINARIES / f"{source.folder}-{digest(TOOLS, source.folder)}") / source.programs[0]
 
 
 def _built(sources: Sequence[Source], modules: Path, folder: Path) -> Path:
@@ -106,10 +117,10 @@ def _built(sources: Sequence[Source], modules: Path, folder: Path) -> Path:
     return folder
 
 
-def digest(modules: Path) -> str:
+def digest(modules: Path, folder: str = "*") -> str:
     """Of what is built: another version is built anew, beside the old one."""
     text = hashlib.sha256()
-    for path in sorted(modules.glob("*/go.*")):
+    for path in sorted(modules.glob(f"{folder}/go.*")):
         text.update(path.read_bytes())
     return text.hexdigest()[:12]
 
@@ -147,6 +158,6 @@ def _build(go: str, source: Source, module: Path, folder: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        print(folder_of_binaries(), kustomize())  # noqa: T201
+        print(folder_of_binaries(), kustomize(), helm())  # noqa: T201
     except Unobtainable as error:
         sys.exit(f"error: {error}")
