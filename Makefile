@@ -7,6 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
+BENCH  := $(VENV)/.installed-bench
 # `-n auto`: as many workers as tests/conftest.py says.
 PYTEST := $(BIN)/python -m pytest
 # The page, and what it is made of.
@@ -17,7 +18,7 @@ PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes test-systemd lint check format bench soak soak-nodes growth faults fuzz docs pictures lock release clean
+.PHONY: help run web test test-kubernetes test-systemd lint check format bench plots soak seeds soak-nodes growth faults fuzz docs pictures lock release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,13 +54,23 @@ format: $(DEV) ## rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(DEV) ## measure, side by side with the peers; prints tables, writes bench/results/*.json
-	$(BIN)/python -m bench
+bench: $(BENCH) $(PAGE) ## measure, side by side with the peers, into docs/results/bench; writes docs/benchmarks.md; BENCH_ONLY='storm runs' chooses
+	$(BIN)/python -m bench $(BENCH_ONLY)
+	$(MAKE) --no-print-directory plots
 
-soak: $(DEV) ## all of what `make test` tries a share of, then seed after seed until stopped; SOAK_START names the first
+plots: $(BENCH) ## draw the plots of the recorded results anew, and write the pages that show them
+	$(BIN)/python -m bench.plots
+	$(BIN)/python -m tests.generate_docs
+
+soak: $(DEV) $(PAGE) ## 30 minutes with 1,000 jobs, requests, an open page and random kills, into docs/results; SOAK_MINUTES
 	@$(BIN)/python -m tests.provision
-	EVERTICK_SOAK=1 $(PYTEST) -n auto --dist worksteal --timeout 7200 tests/simulator tests/crash tests/processes/test_kills.py
-	$(BIN)/python -m evertick.testing.simulator --forever --start $(or $(SOAK_START),2000)
+	$(BIN)/python -m tests.soak $(SOAK_MINUTES)
+	$(MAKE) --no-print-directory plots
+
+seeds: $(DEV) ## all of what `make test` tries a share of, then seed after seed until stopped; SEEDS_START names the first
+	@$(BIN)/python -m tests.provision
+	EVERTICK_WHOLE=1 $(PYTEST) -n auto --dist worksteal --timeout 7200 tests/simulator tests/crash tests/processes/test_kills.py
+	$(BIN)/python -m evertick.testing.simulator --forever --start $(or $(SEEDS_START),2000)
 
 soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a second, one killed; then with a fleet, all in trouble
 	@$(BIN)/python -m tests.provision
@@ -93,6 +104,7 @@ lock: ## resolve the dependencies anew into requirements/*.lock (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --all-extras --group dev pyproject.toml -o requirements/dev.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --constraint requirements/dev.lock --group build pyproject.toml -o requirements/run.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --constraint requirements/dev.lock --extra postgres --extra mysql --extra kubernetes --group build pyproject.toml -o requirements/container.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --constraint requirements/dev.lock --group bench -o requirements/bench.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group web -o requirements/web.lock
 
 release: $(DEV) ## build sdist and wheel, try both in a clean environment, print what to upload
@@ -115,6 +127,11 @@ $(RUN): $(BIN)/python requirements/run.lock pyproject.toml
 $(DEV): $(RUN) requirements/dev.lock
 	@echo "installing the locked packages for development ..." >&2
 	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(BENCH): $(DEV) requirements/bench.lock
+	@echo "installing the peers and what draws plots ..." >&2
+	@$(PIP) install --require-hashes -r requirements/bench.lock
 	@touch $@
 
 $(PAGE): $(PARTS) requirements/web.lock | $(BIN)/python

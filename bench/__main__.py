@@ -6,14 +6,16 @@ import argparse
 import importlib
 import json
 import os
+import time
 from pathlib import Path
+
+from tests.results import write_results
 
 from bench.harness import Report, Target, goals
 
-RESULTS = Path(__file__).parent / "results"
 BENCHMARKS = (
     *("api_load", "api_pages", "first_paint", "import", "cli", "cron_next", "hour_window", "million", "loop"),
-    *("storm", "runs", "lateness", "fleet"),
+    *("storm", "runs", "peers", "slow_jobs", "idle", "fleet"),
 )
 """Each is the module `bench_<name>`, with a function `run`."""
 
@@ -23,7 +25,9 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", metavar="name", help=f"which: {', '.join(BENCHMARKS)}; all if none is given"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the figures here instead of in bench/results/")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="keep the figures here instead of in docs/results/bench/"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes, one round: whether it works, in seconds")
     chosen = parser.parse_args()
     unknown = [name for name in chosen.names if name not in BENCHMARKS]
@@ -31,23 +35,22 @@ def main() -> None:
         parser.error(f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     reports, targets = [], list[Target]()
     for name in chosen.names or BENCHMARKS:
+        began, load = time.monotonic(), [os.getloadavg()[0]]
         report: Report = importlib.import_module(f"bench.bench_{name}").run(quick=chosen.quick)
-        load = os.getloadavg()[0]
+        seconds = round(time.monotonic() - began, 1)
+        load.append(os.getloadavg()[0])
         print(report)
-        print(f"(load of the machine over the last minute: {load:.1f} on {os.cpu_count()} cores)\n", flush=True)
+        shown = " to ".join(f"{one:.1f}" for one in load)
+        print(f"(took {seconds:,.0f} s; load of the machine {shown} on {os.cpu_count()} cores)\n", flush=True)
         targets += report.targets
-        reports.append({"quick": chosen.quick, "load": load, "cores": os.cpu_count(), **report.as_json()})
+        figures = {"quick": chosen.quick, "load": load, "seconds": seconds, **report.as_json()}
+        reports.append(figures)
+        if not chosen.quick and not chosen.json:
+            # At once: what was measured is kept although a later benchmark may fail.
+            write_results(f"bench/{name}", f"python -m bench {name}", [figures])
     print(goals(targets))
     if chosen.json:
-        _write(chosen.json, reports)
-    else:
-        for figures in reports:
-            _write(RESULTS / f"{figures['name']}.json", figures)
-
-
-def _write(path: Path, figures: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(figures, indent=2) + "\n")
+        chosen.json.write_text(json.dumps(reports, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +36,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A figure somebody promised: at least, or at most, a limit."""
+    """A goal: a figure, and the least or the most that it may be."""
 
     what: str
     measured: float
@@ -73,11 +72,21 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """Figures of one contender at one size, for a plot."""
+
+    contender: str
+    size: float
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     name: str
     tables: tuple[Table, ...]
     targets: tuple[Target, ...]
     figures: Mapping[str, float] = field(default_factory=dict)
+    points: tuple[Point, ...] = ()
 
     def __str__(self) -> str:
         return "\n\n".join([*map(str, self.tables), "\n".join(map(str, self.targets))])
@@ -86,11 +95,10 @@ class Report:
         targets = [{**asdict(target), "is_met": target.is_met} for target in self.targets]
         return {
             "name": self.name,
-            "python": platform.python_version(),
-            "machine": platform.machine(),
             "figures": dict(self.figures),
             "targets": targets,
             "tables": [asdict(table) for table in self.tables],
+            "points": [asdict(point) for point in self.points],
         }
 
 

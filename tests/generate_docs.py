@@ -23,6 +23,7 @@ from evertick.model.lifecycle import (
 )
 from evertick.model.run_variables import RUN_VARIABLES
 from evertick.model.template import DIRECTIVES, NAMES
+from tests.benchmarks_page import benchmarks_page
 from tests.cli.pages import commands_page, exit_codes_page
 from tests.definitions.fields_page import fields_page
 from tests.faults.page import reliability_page
@@ -176,6 +177,7 @@ In [fields that are not shell text](../where-commands-run.md#dates) the same val
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/images/lifecycle.svg": lifecycle_picture,
     "docs/reference/lifecycle.md": lifecycle,
+    "docs/benchmarks.md": benchmarks_page,
     "docs/reliability.md": reliability_page,
     "docs/reference/catchup-table.md": catchup_page,
     "docs/reference/commands.md": commands_page,

@@ -28,8 +28,8 @@ class Results(NamedTuple):
 def write_results(name: str, command: str, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Replace the results of that name by these."""
     results = Results(command, datetime.now(UTC).date().isoformat(), _commit(), _machine(), rows)
-    FOLDER.mkdir(exist_ok=True)
     path = FOLDER / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results._asdict(), indent=1, ensure_ascii=False) + "\n")
     return path
 
@@ -55,7 +55,9 @@ def _commit() -> str:
         done = subprocess.run(["git", *words], cwd=FOLDER.parent, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
-    return git("rev-parse", "--short", "HEAD") + (" with changes" if git("status", "--porcelain") else "")
+    # Results that were just written are no change of what was measured.
+    changed = git("status", "--porcelain", "--", ":/", ":(top,exclude)docs/results")
+    return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
 
 
 def _machine() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How much of what could go on for hours one run of the suite does: a share of it, and all of it with `make soak`.
+"""How much of what could go on for hours one run of the suite does: a share of it, and all of it with `make seeds`.
 
 Which share it is changes with the code, and with nothing else: the same commit tries the same cases everywhere, and the
 next one tries others.
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 SOURCES = Path(__file__).parent.parent / "src" / "evertick"
 ROOMS = ("model", "planning", "loop", "stores", "dispatch", "testing")
-IS_WHOLE = bool(os.environ.get("EVERTICK_SOAK"))
+IS_WHOLE = bool(os.environ.get("EVERTICK_WHOLE"))
 
 Case = TypeVar("Case")
 
@@ -30,7 +30,7 @@ def turn() -> int:
 
 
 def share_of(cases: Sequence[Case], count: int, offset: int = 0) -> list[Case]:
-    """So many of the cases, evenly spread; all of them in a soak. Other offsets give other ones."""
+    """So many of the cases, evenly spread; all of them with `make seeds`. Other offsets give other ones."""
     if IS_WHOLE or count >= len(cases):
         return list(cases)
     start = (turn() + offset) % len(cases)
@@ -38,5 +38,5 @@ def share_of(cases: Sequence[Case], count: int, offset: int = 0) -> list[Case]:
 
 
 def share(count: int, whole: int) -> int:
-    """So many of something, or the whole of it in a soak."""
+    """So many of something, or the whole of it with `make seeds`."""
     return whole if IS_WHOLE else count

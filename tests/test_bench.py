@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from bench.__main__ import BENCHMARKS
+from bench.figures import FIGURES, figures
+
+from tests.benchmarks_page import HEADINGS
 
 ROOT = Path(__file__).parent.parent
+PLOTS = ROOT / "docs" / "images" / "bench"
 
 
 def test_every_module_of_a_benchmark_is_among_those_that_make_bench_runs():
     found = {path.stem.removeprefix("bench_") for path in (ROOT / "bench").glob("bench_*.py")}
     assert found == set(BENCHMARKS)
+
+
+def test_every_benchmark_and_every_plot_has_its_place_on_the_page():
+    assert set(HEADINGS) == set(BENCHMARKS)
+    assert {plot for _, plots in HEADINGS.values() for plot in plots} | {"soak"} == set(FIGURES)
+
+
+@pytest.mark.parametrize("name", sorted(figures()))
+def test_a_plot_is_drawn_from_the_recorded_results_and_for_both_themes(name):
+    drawn = (PLOTS / f"{name}.svg").read_text()
+    assert f"from results {figures()[name].digest()} " in drawn, "the plot is stale. Next: make plots"
+    assert "prefers-color-scheme:dark" in drawn
+    assert "currentColor" in drawn
+    assert not re.search(r"<text[^>]*fill: #", drawn), "text has a colour of its own"
+    assert len(drawn) < 100_000
+
+
+def test_there_is_no_plot_without_results():
+    assert {path.stem for path in PLOTS.glob("*.svg")} == set(figures())
 
 
 @pytest.mark.slow
