@@ -41,6 +41,17 @@ def test_each_occurrence_starts_when_it_is_due():
     ]
 
 
+def test_jitter_spreads_the_starts_and_is_no_wait():
+    text = "schedule: '0 6 * * *'\njitter: 2h\ncommand: x\n"
+    jobs = jobs_of(**{f"job{number}": text for number in range(20)})
+    found = forecast(jobs, dict.fromkeys(jobs, 1))
+    starts = {hour.start.hour: hour.starts for hour in found.hours if hour.starts}
+    assert set(starts) == {6, 7}
+    assert sum(starts.values()) == 20
+    assert max(hour.busiest for hour in found.hours) < 5
+    assert all((job.waited, job.longest_wait_seconds) == (0, 0) for job in found.jobs)
+
+
 def test_a_run_that_takes_too_long_makes_the_next_one_skip():
     found = forecast(jobs_of(sync="schedule: '*/10 * * * *'\ncommand: x\n"), {"sync": 15})
     (sync,) = found.jobs

@@ -60,7 +60,9 @@ def test_a_fire_is_told_in_its_own_zone_and_in_utc(folder):
         "job_name": "berlin",
         "action": "start",
         "scheduled_for": "2027-01-01T11:00:00Z",
+        "starts_at": None,
         "local": "Fri 2027-01-01 12:00:00",
+        "local_start": None,
         "offset": "+01:00",
         "timezone": "Europe/Berlin",
         "wait_seconds": 1.0,
@@ -74,6 +76,15 @@ def test_of_one_job_the_schedule_is_told_in_english(folder):
     result = run(folder, "--job", "berlin", "--after", "2027-01-01T10:59:59Z", "-n", "1")
     assert "Europe/Berlin" in result.stdout
     assert "12:00" in result.stderr
+
+
+def test_a_table_has_the_start_where_jitter_delays_one(folder):
+    (folder / "spread.yaml").write_text("schedule: '10 0 * * *'\njitter: 20m\ncommand: x\n", encoding="utf-8")
+    lines = run(folder, *NEW_YEAR, "--count", "2").stdout.splitlines()
+    assert lines[0].split() == ["IN", "JOB", "ACTION", "LOCAL", "TIME", "STARTS", "ZONE", "UTC"]
+    assert lines[1].split()[-9:] == [
+        *("Fri", "2027-01-01", "00:10:00", "Fri", "2027-01-01", "00:22:49", "UTC", "+00:00", "2027-01-01T00:10:00Z")
+    ]
 
 
 def test_without_a_terminal_the_tables_are_aligned_text(folder):

@@ -106,11 +106,12 @@ class TestSystemd:
         assert first.continue_on == ContinueOn(failure=True)
         assert second.kind == Command(("/usr/bin/rsync", "-a", "--delete", "./", "/mnt/a b"))
         assert second.depends == ("before",)
-        assert "7: RandomizedDelaySec: write H" in told(imported)
+        assert job.policy.jitter_us == 10 * MINUTE
+        assert "RandomizedDelaySec" not in told(imported)
         assert "14: PrivateTmp: see 'sandbox'." in told(imported)
         assert "3: ConditionACPower: write a precondition." in told(imported)
         assert "Wants" not in told(imported)
-        assert {note.source for note in imported.notes} == {"/etc/backup.timer", "/etc/backup.service"}
+        assert {note.source for note in imported.notes} == {"/etc/backup.service"}
 
     def test_what_systemctl_cat_prints_with_a_drop_in(self):
         text = (
@@ -150,6 +151,21 @@ class TestSystemd:
                 {"x.timer": "[Timer]\nOnCalendar=Mon *-*-13\n", "x.service": SERVICE},
                 "2: OnCalendar: cron cannot require a weekday",
                 id="a time that cron cannot express",
+            ),
+            pytest.param(
+                {"x.timer": "[Timer]\nOnCalendar=hourly\nRandomizedDelaySec=2h\n", "x.service": SERVICE},
+                "the delay: 'jitter' is 2h, but two occurrences can be 1h apart.",
+                id="a delay beyond the next start",
+            ),
+            pytest.param(
+                {"x.timer": f"{TIMER}[Timer]\nFixedRandomDelay=true\n", "x.service": SERVICE},
+                "FixedRandomDelay: write H instead of a number",
+                id="a delay that is always the same",
+            ),
+            pytest.param(
+                {"x.timer": "[Timer]\nOnCalendar=hourly\nRandomizedDelaySec=soon\n", "x.service": SERVICE},
+                "3: RandomizedDelaySec: it is not a duration that can be converted; write 'jitter'.",
+                id="a delay that is no duration",
             ),
             pytest.param(
                 {"x.timer": TIMER, "x.service": "[Service]\nExecStart=/bin/echo %h $HOME\n"},

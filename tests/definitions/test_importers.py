@@ -71,6 +71,7 @@ MAILTO=ops@example.org
 0 3 * * *  /opt/tools/rotate.sh --all
 @daily cd /srv && ./backup.sh
 CRON_TZ=Europe/Berlin
+RANDOM_DELAY=4
 */5 9-17 * * mon-fri python3 /srv/poll.py
 @reboot /opt/start
 """,
@@ -78,6 +79,7 @@ CRON_TZ=Europe/Berlin
         )
         jobs = jobs_of(imported)
         assert list(jobs) == ["rotate", "backup", "poll"]
+        assert [job.policy.jitter_us for job in jobs.values()] == [0, 0, 4 * MINUTE]
         assert jobs["rotate"].schedules == (CronSpec("0 3 * * *", "UTC", "rotate"),)
         assert jobs["rotate"].description == "rotate the logs"
         assert jobs["rotate"].work.env == (("PATH", "/usr/local/bin:/usr/bin"),)
@@ -85,7 +87,7 @@ CRON_TZ=Europe/Berlin
         assert jobs["poll"].schedules == (CronSpec("*/5 9-17 * * mon-fri", "Europe/Berlin", "poll"),)
         assert jobs["poll"].policy.missed is Missed.NONE
         assert "4: MAILTO" in told(imported)
-        assert "11: '/opt/start' is not converted: @reboot" in told(imported)
+        assert "12: '/opt/start' is not converted: @reboot" in told(imported)
         assert "although its last run is still active" in told(imported)
 
     @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from evertick.definitions.parser import parse_definition
+from evertick.model.definition import definition_text
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.policy import Missed, Overlap, OverlapKind, Policy, Retry
+from evertick.operations.rules import explain
 
 PLAIN = "schedule: '@hourly'\ncommand: x\n"
 BLOCK = "schedule:\n  cron: '@hourly'\n{block}command: x\n"
@@ -166,6 +168,52 @@ def test_a_pipeline_file_has_defaults_of_its_own(schedule, extra, missed, retry)
 )
 def test_grace_is(written, grace_us):
     assert policy_of(written + "\n").grace_us == grace_us
+
+
+def test_jitter_is_read_and_explained():
+    assert policy_of().jitter_us == 0
+    assert policy_of("jitter: 59m59s\n").jitter_us == 59 * MINUTE + 59 * SECOND
+    job = parse_definition(PLAIN + "jitter: 5m\n", "jobs/report.yaml").job
+    assert job is not None
+    assert ("jitter", "5m", "jobs/report.yaml:3") in [(one.name, one.value, one.origin) for one in explain(job)]
+    assert "jitter: 5m" in definition_text(job)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(
+            PLAIN + "jitter: 1h\n",
+            "jobs/report.yaml:3:1: 'jitter' is 1h, but two occurrences can be 1h apart. "
+            "Write less than 1h, so that runs start in their order.",
+            id="as long as the distance",
+        ),
+        pytest.param(
+            "schedule: {every: 90s}\njitter: 2m\ncommand: x\n", "two occurrences can be 1m30s apart", id="an interval"
+        ),
+        pytest.param(
+            "command: x\njitter: 5m\n",
+            "'jitter' has no effect without a schedule: it delays the start of occurrences. Add 'schedule'",
+            id="no schedule",
+        ),
+        pytest.param("after: other\ncommand: x\njitter: 5m\n", "no effect without a schedule", id="only after others"),
+        pytest.param(PLAIN + "jitter: -5m\n", "jobs/report.yaml:3:9", id="negative"),
+        pytest.param(PLAIN + "jitter: 0s\n", "jobs/report.yaml:3:9", id="zero"),
+        pytest.param(PLAIN + "jitter: 500ms\n", "jobs/report.yaml:3:9", id="less than a second"),
+        pytest.param(PLAIN + "jitter: 5\n", "jobs/report.yaml:3:9", id="no unit"),
+        pytest.param(PLAIN + "jitter: [5m]\n", "jobs/report.yaml:3:9", id="a list"),
+    ],
+)
+def test_jitter_that_cannot_be_is_refused(text, said):
+    parsed = parse_definition(text, "jobs/report.yaml")
+    assert parsed.job is None
+    assert said in str(parsed.errors[0])
+
+
+def test_a_one_off_may_have_any_jitter():
+    parsed = parse_definition("schedule: {at: '2090-03-01T09:00:00Z'}\njitter: 2d\ncommand: x\n", "jobs/report.yaml")
+    assert parsed.job is not None
+    assert parsed.job.policy.jitter_us == 48 * HOUR
 
 
 @pytest.mark.parametrize(

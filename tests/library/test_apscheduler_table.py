@@ -147,9 +147,12 @@ def at(year: int, month: int, day: int, hour: int = 0) -> datetime:
     return datetime(year, month, day, hour, tzinfo=ZoneInfo("Asia/Tokyo"))
 
 
-def spread(scheduler, cron, field):
-    due_at = {getattr(due(scheduler, cron=cron, name=f"job {number}"), field) for number in range(8)}
-    assert len(due_at) > 1
+def delayed(scheduler, **schedule):
+    with pytest.raises(DefinitionError, match="two occurrences can be"):
+        job(scheduler, jitter="1d", **schedule)
+    assert job(scheduler, jitter="30s", **schedule).policy.jitter_us == 30_000_000
+    (fire,) = scheduler.wait(scheduler.get_upcoming(1))
+    assert timedelta() <= fire.starts_at - fire.scheduled_for <= timedelta(seconds=30)
 
 
 def spans(scheduler):
@@ -230,13 +233,13 @@ CASES: dict[str, dict[str, Case]] = {
         "second": lambda scheduler: check(due(scheduler, cron="*/10 * * * * *").second % 10 == 0),
         "start_date, end_date": lambda scheduler: season(scheduler, cron="0 9 * * *"),
         "timezone": lambda scheduler: check(one_zone(scheduler, cron="0 9 * * *").hour == 9),
-        "jitter": lambda scheduler: spread(scheduler, "H 2 * * *", "minute"),
+        "jitter": lambda scheduler: delayed(scheduler, cron="0 2 * * *"),
     },
     "interval": {
         "weeks, days, hours, minutes, seconds": spans,
         "start_date, end_date": lambda scheduler: season(scheduler, every="12h"),
         "timezone": lambda scheduler: one_zone(scheduler, every="1h"),
-        "jitter": lambda scheduler: spread(scheduler, "H * * * *", "minute"),
+        "jitter": lambda scheduler: delayed(scheduler, every="1h"),
     },
     "date": {
         "run_date": lambda scheduler: check(

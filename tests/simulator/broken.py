@@ -26,6 +26,7 @@ from evertick.model.lifecycle import PLANNED, SUCCEEDED, TERMINAL, WAITING
 from evertick.model.policy import OnExecutorLost
 from evertick.model.report import AttemptReport, RunFinished
 from evertick.model.run import Change, Entry, RunKey
+from evertick.planning.planner import JobView
 from evertick.routing.placement import Placement
 from evertick.store import Batch, Committed
 from evertick.stores.memory import MemoryStore
@@ -359,3 +360,18 @@ def _told(message: Message) -> Message:
 
 def _with_loss(job: Job, lost: OnExecutorLost) -> Job:
     return replace(job, policy=replace(job.policy, on_executor_lost=lost))
+
+
+def starts_without_jitter(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """An occurrence starts at its time, whatever was decided when it was entered."""
+    with mock.patch.object(OpenRun, "starts_at", property(lambda run: run.key.scheduled_for)):
+        return decide(state, messages, now)
+
+
+def counts_jitter_as_lateness(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """What starts by its jitter, later than the grace, is missed."""
+    with (
+        mock.patch.object(OpenRun, "latest_start", lambda run, _policy: run.key.scheduled_for),
+        mock.patch.object(JobView, "latest_start", lambda _view, at: at),
+    ):
+        return decide(state, messages, now)

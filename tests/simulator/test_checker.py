@@ -93,6 +93,10 @@ BROKEN = [
         "reports the missed deadline",
         id="a deadline is reported twice",
     ),
+    pytest.param({"decide": broken.starts_without_jitter}, CALM, "before its jitter ended", id="jitter delays nothing"),
+    pytest.param(
+        {"decide": broken.counts_jitter_as_lateness}, CALM, "within its jitter", id="a delayed start is missed"
+    ),
     pytest.param({"decide": broken.never_sleeps}, CALM, "the loop spins", id="the loop spins"),
     pytest.param(
         {"decide": broken.tries_the_lost_again}, Faults(death=0.3), "runs at most once", id="at most once becomes twice"
@@ -203,9 +207,10 @@ def test_orders_that_may_start_however_late_they_arrive_are_noticed():
     with (
         mock.patch.object(Assignments, "_limits", broken.sets_no_limits),
         mock.patch.object(SimulatedMember, "_answer", broken.forgets_who_asked),
-        # Few worlds show it; with calendars and blackouts, fewer runs are there to be held up.
+        # Few worlds show it; with calendars, blackouts and jitter, fewer runs are there to be held up.
         mock.patch.object(scenario, "draw_calendar", lambda _random, drawn, _start: drawn),
         mock.patch.object(scenario, "draw_blackouts", return_value=()),
+        mock.patch.object(scenario, "draw_jitters", return_value={}),
     ):
         found = failures(HELD_UP, 3, 3, nodes=3, jobs=16)
         assert any(re.search("at most once, and nobody knows", str(outcome.failure)) for outcome in found)

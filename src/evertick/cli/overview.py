@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evertick.cli.output import Column, Table, note, show
-from evertick.cli.runs import due_text, state_text, took_text
+from evertick.cli.runs import due_text, start_columns, state_text, took_text
 from evertick.cli.tables import plain_table
 from evertick.cli.times import local_text
 from evertick.model.duration import duration_text
@@ -87,7 +87,7 @@ def tables_of(found: Overview, room: int) -> list[Table]:
         return duration_text(now - from_datetime(run.started_at)) if run.started_at else ""
 
     def wait(fire: Fire) -> str:
-        return duration_text(from_datetime(fire.scheduled_for) - now)
+        return duration_text(from_datetime(fire.starts_at or fire.scheduled_for) - now)
 
     def fire_time(fire: Fire) -> str:
         return local_text(from_datetime(fire.scheduled_for), fire.timezone)
@@ -102,6 +102,7 @@ def tables_of(found: Overview, room: int) -> list[Table]:
         *([Column("Action", "action")] if any(fire.action != "start" for fire in found.next) else ()),
         Column("In", wait, "green", right=True),
         Column("Local time", fire_time),
+        *start_columns(found.next),
     )
     failed = (job, due, state, Column("Took", took_text, right=True), run)
     tables = [

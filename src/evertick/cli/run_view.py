@@ -102,6 +102,7 @@ def _facts(run: RunDetail) -> list[Row]:
         "state": state_text(run),
         "detail": run.detail,
         "due": f"{due_text(run)} {run.timezone}",
+        "starts": f"{told(run.starts_at)} (jitter)" if run.starts_at else None,
         "started": told(run.started_at),
         "ended": told(run.finished_at),
         "took": took_text(run),

@@ -12,6 +12,7 @@ from evertick.model.instant import from_datetime
 
 if TYPE_CHECKING:
     from evertick.operations.results.runs import Run, RunSummary
+    from evertick.operations.results.schedule import Fire
 
 
 def runs_table(runs: Sequence[Run], title: str = "") -> Table:
@@ -42,3 +43,12 @@ def state_text(run: RunSummary) -> str:
 
 def took_text(run: RunSummary) -> str:
     return "" if run.duration_seconds is None else duration_text(round(run.duration_seconds * 1_000_000))
+
+
+def start_columns(fires: Sequence[Fire]) -> tuple[Column, ...]:
+    """When the runs of coming occurrences start, if jitter delays any of them."""
+    return (
+        (Column("Starts", lambda fire: fire.local_start or "", "bold"),)
+        if any(fire.starts_at for fire in fires)
+        else ()
+    )

@@ -16,7 +16,7 @@ from evertick.definitions.fields.constraints import read_after, read_constraints
 from evertick.definitions.fields.deadline import read_expectation
 from evertick.definitions.fields.environment import placed
 from evertick.definitions.fields.notify import read_notify
-from evertick.definitions.fields.policy import read_policy, report_contradictions
+from evertick.definitions.fields.policy import check_jitter, read_policy, report_contradictions
 from evertick.definitions.fields.routing import attended, read_routing
 from evertick.definitions.fields.schedule import Form, Timetable, Zone, read_schedule, read_zone
 from evertick.definitions.fields.values import (
@@ -120,6 +120,8 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     report_contradictions(section, block, report)
     policy, policy_origins, written = read_policy(section, block, is_pipeline, report)
     policy = _settled(policy, policy_origins, settings)
+    if policy.jitter_us:
+        check_jitter(policy.jitter_us, starts, section, report)
     expectation, expectation_origin = read_expectation(section, starts, zone.name, report)
     policy = replace(policy, expectation=expectation)
     constrained = read_constraints(section, job_id, report)

@@ -306,5 +306,5 @@ def past_one_offs(job: Job, now: Instant) -> list[DefinitionError]:
             field="schedule",
         )
         for spec in job.schedules
-        if isinstance(spec, AtSpec) and is_missed(spec.instant, now, job.policy.grace_us)
+        if isinstance(spec, AtSpec) and is_missed(spec.instant, now, job.policy.on_time_us)
     ]

@@ -290,6 +290,7 @@ def _requested_run(run_id: str, job: str, trigger: Trigger, request: str) -> Run
         run=run_id,
         job=job,
         scheduled_for=at,
+        starts_at=None,
         state=PLANNED,
         reason=None,
         trigger=trigger,

@@ -56,6 +56,7 @@ class JobDecorator:
         timeout: Duration | None = None,
         max_delay: Duration | int | None = None,
         grace: Duration | None = None,
+        jitter: Duration | None = None,
         skip_if_successful: bool | None = None,
         expect_by: str | time | None = None,
         expect_within: Duration | None = None,

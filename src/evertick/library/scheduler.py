@@ -284,7 +284,10 @@ class Scheduler(JobDecorator, AsyncOperations):
         return ledger.run_id_of(job, request)
 
     def next_run_time(self, job: str) -> datetime | None:
-        """When the schedule of a job is due next, in the zone of the job; None if never. A pause does not change it."""
+        """When the schedule of a job is due next, in the zone of the job; None if never. A pause does not change it.
+
+        With jitter the run starts later: `get_upcoming` has `starts_at`.
+        """
         from zoneinfo import ZoneInfo
 
         from evertick.planning.schedules import compile_all, next_of

@@ -128,7 +128,7 @@ def _is_late(job: JobState, run: OpenRun, turn: Turn) -> bool:
     return (
         run.trigger is Trigger.SCHEDULER
         and not run.key.origin
-        and is_missed(run.key.scheduled_for, turn.now, job.job.policy.grace_us)
+        and is_missed(run.latest_start(job.job.policy), turn.now, job.job.policy.grace_us)
     )
 
 
@@ -275,7 +275,7 @@ def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tu
     if missing is not None:
         return SkipReason.CONDITION, missing
     if run.trigger in (Trigger.SCHEDULER, Trigger.CATCHUP):
-        if is_too_late(at, turn.now, policy.max_delay_us):
+        if is_too_late(run.latest_start(policy), turn.now, policy.max_delay_us):
             return SkipReason.LATE, "later than the job's window allows"
         if policy.skip_if_successful and run.trigger is Trigger.SCHEDULER:
             # A success under an earlier schedule does not count for this one.
@@ -375,7 +375,8 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
         if not_before > turn.now:
             state.ring.put(not_before, run)
             return
-        if is_of_schedule(run) and is_too_late(run.key.scheduled_for, turn.now, job.job.policy.max_delay_us):
+        policy = job.job.policy
+        if is_of_schedule(run) and is_too_late(run.latest_start(policy), turn.now, policy.max_delay_us):
             skip(state, turn, job, run, *_why_too_late(state, run))
             continue
         if not _may_start(state, turn, job, lane, run):

@@ -22,6 +22,7 @@ from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import AtSpec, ScheduleSpec, specs_to_text
 from evertick.planning.catchup import is_missed
+from evertick.planning.entry_facts import planned_facts
 from evertick.planning.schedules import compile_all
 
 
@@ -117,7 +118,8 @@ def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec], *,
             turn.past[job.job.id] = (*turn.past.get(job.job.id, ()), spec.instant)
         elif is_decided and job.find(key) is None:
             # The watcher may see a file that says "in two seconds" after those two seconds: the run must not be lost.
-            run = turn.enter(Entry(key, PLANNED, Trigger.SCHEDULER, turn.now))
+            facts = planned_facts(job.job, spec.instant)
+            run = turn.enter(Entry(key, PLANNED, Trigger.SCHEDULER, turn.now, facts=facts))
             assert run is not None
             if job.planned is None:
                 job.planned = {}
@@ -125,7 +127,7 @@ def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec], *,
 
 
 def _is_past(spec: ScheduleSpec, turn: Turn, job: JobState) -> bool:
-    return isinstance(spec, AtSpec) and is_missed(spec.instant, turn.now, job.job.policy.grace_us)
+    return isinstance(spec, AtSpec) and is_missed(spec.instant, turn.now, job.job.policy.on_time_us)
 
 
 def activate(state: State, turn: Turn, job: JobState) -> None:

@@ -199,7 +199,7 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: lis
         if job.planned is None:
             job.planned = {}
         job.planned[run.key] = run
-        state.ring.put(run.key.scheduled_for, run)
+        state.ring.put(run.due_at(turn.now), run)
         return
     if row.state is PLANNED and run.facts.held_until and blackout_at(job.job.blackouts, row.key.scheduled_for):
         # It was entered ahead of a blackout that began since: nothing has launched it, and the end decides about it.

@@ -123,9 +123,10 @@ def note_placed(state: State, job: JobState, run: OpenRun) -> None:
 def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, nowhere: Nowhere) -> None:
     if state.homeless.get(run.key) == nowhere:
         return
-    if run.key not in state.homeless and job.job.policy.max_delay_us is not None:
+    policy = job.job.policy
+    if run.key not in state.homeless and policy.max_delay_us is not None:
         # Checked again when its window ends, whichever members join or leave until then.
-        state.ring.put(run.key.scheduled_for + job.job.policy.max_delay_us + 1, run)
+        state.ring.put(run.latest_start(policy) + policy.max_delay_us + 1, run)
     state.homeless[run.key] = nowhere
     run.facts = with_wait(run.facts, Wait(WaitKind.EXECUTOR, turn.now, job.job.routing.executor, detail=nowhere.why))
     turn.note(run, f"{NO_EXECUTOR}: {nowhere.why}")

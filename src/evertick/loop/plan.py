@@ -11,7 +11,8 @@ from evertick.model.facts import facts_text, joined, read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.run import Change, Entry, RunKey
-from evertick.planning.planner import JobView, Plan, plan, planned_facts
+from evertick.planning.entry_facts import planned_facts
+from evertick.planning.planner import JobView, Plan, plan
 from evertick.planning.schedules import compile_all, next_of
 
 _NO_LANE = Lane()
@@ -138,6 +139,7 @@ def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, thro
         waiting=_backlog(job),
         skipped=turn.past.get(job.job.id, ()),
         excluded={key.scheduled_for: run.facts for key, run in (job.planned or {}).items() if run.facts.calendar},
+        starts={key.scheduled_for: run.starts_at for key, run in (job.planned or {}).items() if run.facts.starts_at},
         idle_reason=job.idle_reason,
         keep=job.keep,
     )

@@ -168,7 +168,7 @@ def _measure_start(state: State, run: OpenRun, at: Instant) -> None:
         return
     if run.trigger is Trigger.SCHEDULER:
         if not run.has_waited:
-            state.statistics.lateness.add(at - run.key.scheduled_for)
+            state.statistics.lateness.add(at - run.starts_at)
     elif run.trigger is not Trigger.CATCHUP:
         state.statistics.request_delay.add(at - run.decided_at)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from evertick.model.facts import NO_FACTS
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import PLANNED, RunState, Trigger
-from evertick.model.policy import Overlap
+from evertick.model.policy import Overlap, Policy
 from evertick.model.report import SubRunWanted
 from evertick.model.run import Change, RunKey
 
@@ -110,8 +110,19 @@ class OpenRun:
         """Its state before its entry was known to be in the ledger."""
 
     def due_at(self, now: Instant) -> Instant:
-        """An occurrence is due at its instant; a requested run is due at once, whatever clock the request used."""
-        return min(self.key.scheduled_for, now) if self.key.origin else self.key.scheduled_for
+        """An occurrence is due when it starts; a requested run is due at once, whatever clock the request used."""
+        return min(self.key.scheduled_for, now) if self.key.origin else self.starts_at
+
+    @property
+    def starts_at(self) -> Instant:
+        """Its time, or later by the job's jitter."""
+        return self.facts.starts_at or self.key.scheduled_for
+
+    def latest_start(self, policy: Policy) -> Instant:
+        """The last instant at which its jitter lets it start; the policy may have been edited since it was entered."""
+        latest = self.key.scheduled_for + policy.jitter_us
+        starts_at = self.facts.starts_at
+        return starts_at if starts_at > latest else latest
 
 
 class Lane:

@@ -82,6 +82,8 @@ class Facts(NamedTuple):
     """The calendar's name for the day."""
     moved_to: Instant = 0
     """Where the calendar moved that occurrence; 0: nowhere."""
+    starts_at: Instant = 0
+    """For an occurrence of a job with jitter: when its run starts; 0: at its time."""
 
 
 NO_FACTS = Facts()

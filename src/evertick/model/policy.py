@@ -101,11 +101,18 @@ class Policy:
     """A missed `at` runs late whatever the other rules say; false if `missed: none` is written."""
     overlap: Overlap = field(default_factory=Overlap)
     grace_us: int = GRACE_US
+    jitter_us: int = 0
+    """An occurrence starts up to this long after its time; `planning.jitter` decides how long."""
     max_delay_us: int | None = None
-    """An occurrence later than this is skipped, also when caught up."""
+    """An occurrence later than this is skipped, also when caught up; jitter does not make it late."""
     skip_if_successful: bool = False
     retry: Retry = field(default_factory=Retry)
     on_executor_lost: OnExecutorLost = OnExecutorLost.RETRY
     backlog_max: int = BACKLOG_MAX
     expectation: Expectation | None = None
     """The deadline of its occurrences."""
+
+    @property
+    def on_time_us(self) -> int:
+        """How long after its time an occurrence still starts as planned; later it is missed."""
+        return self.grace_us + self.jitter_us

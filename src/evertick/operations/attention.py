@@ -18,7 +18,7 @@ from evertick.operations.context import Context, View
 from evertick.operations.error_line import error_line
 from evertick.operations.figures import BAD
 from evertick.operations.jobs import is_held, name_of, zone_of
-from evertick.operations.ledger_rows import moment, wait_of
+from evertick.operations.ledger_rows import moment, starts_at_of, wait_of
 from evertick.operations.node_queries import nodes
 from evertick.operations.results.attention import Attention, AttentionAction, AttentionItem, AttentionKind
 from evertick.store import RunFilter
@@ -177,7 +177,7 @@ def _stuck(view: View, now: Instant) -> Iterator[AttentionItem]:
 
 def _due(row: LedgerRow) -> Instant:
     """Since when a run could have started: a requested one for a time in the past is as old as its request."""
-    return max(row.key.scheduled_for, row.decided_at) if row.key.origin else row.key.scheduled_for
+    return max(row.key.scheduled_for, row.decided_at) if row.key.origin else starts_at_of(row)
 
 
 def _way_out(kind: WaitKind | None) -> AttentionAction:

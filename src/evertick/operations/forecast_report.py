@@ -12,6 +12,7 @@ from evertick.model.instant import HOUR, SECOND, Instant, to_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import SKIPPED, SkipReason
 from evertick.model.run import LedgerRow
+from evertick.operations.ledger_rows import starts_at_of
 from evertick.operations.results.preview import DurationSource, Forecast, HourForecast, JobForecast, QueueForecast
 from evertick.planning.schedules import compile_all, count_of, next_of
 
@@ -124,7 +125,7 @@ def _hours(runs: Sequence[LedgerRow], since: Instant, until: Instant) -> tuple[H
     active = _levels(_active(runs, until), since, until)
     waiting = _levels(
         [
-            _Span(row.key.scheduled_for, row.key.scheduled_for + wait)
+            _Span(starts_at_of(row), starts_at_of(row) + wait)
             for row in runs
             if (wait := _wait_us(row, until)) > WAIT_US
         ],
@@ -164,5 +165,5 @@ def _ends_at(row: LedgerRow, until: Instant) -> Instant:
 
 
 def _wait_us(row: LedgerRow, until: Instant) -> int:
-    due_at = row.key.scheduled_for
-    return max((until if row.started_at is None else row.started_at) - due_at, 0)
+    """How long it waited for something else than its time and its jitter."""
+    return max((until if row.started_at is None else row.started_at) - starts_at_of(row), 0)

@@ -21,6 +21,7 @@ from evertick.operations.deadlines import light
 from evertick.operations.definition_results import definition_of, graph_of, problem_of, problems_of
 from evertick.operations.figures import on_time_lateness, percentiles, skip_counts, success_rate
 from evertick.operations.jobs import (
+    delayed_start,
     is_held,
     is_running,
     judge,
@@ -241,6 +242,7 @@ def _job_fields(
 ) -> dict[str, Any]:
     """The fields of `Job`; a job that only the ledger knows has no name, tags or file."""
     known = record or JobRecord(job_id, 0)
+    next_for = None if is_held(job, record) else context.next_due.next_of(job_id, specs, now)
     return {
         "job": job_id,
         "name": name_of(job_id, job),
@@ -254,7 +256,8 @@ def _job_fields(
         "status": status,
         "light": light(job, record, last, is_under_way=bool(active or waiting)),
         "late_since": moment(known.late_since),
-        "next_at": None if is_held(job, record) else moment(context.next_due.next_of(job_id, specs, now)),
+        "next_at": moment(next_for),
+        "next_starts_at": moment(delayed_start(job, next_for)),
         "timezone": zone_of(job, specs),
         "schedules": tuple(map(str, specs)),
         "watermark": moment(watermark),

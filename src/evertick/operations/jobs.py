@@ -11,6 +11,7 @@ from evertick.model.ledger import JobRecord, ScheduleLine
 from evertick.model.lifecycle import ACTIVE, SUCCEEDED, JobStatus
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import AtSpec, ScheduleSpec, shared_zone, specs_from_text
+from evertick.planning.jitter import starts_at
 from evertick.store import Store
 
 
@@ -29,6 +30,13 @@ def zone_of(job: Job | None, specs: Sequence[ScheduleSpec]) -> str:
 def name_of(job_id: str, job: Job | None) -> str:
     """The name of a job; its id if it has no name of its own, or only the ledger knows it."""
     return (job.name if job is not None else "") or job_id
+
+
+def delayed_start(job: Job | None, scheduled_for: Instant | None) -> Instant | None:
+    """When the run of an occurrence starts, by the job's jitter; None: at its time, or there is no occurrence."""
+    if job is None or scheduled_for is None or not job.policy.jitter_us:
+        return None
+    return starts_at(job, scheduled_for)
 
 
 def watermark_of(record: JobRecord | None, floors: Mapping[int, Instant]) -> Instant | None:

@@ -83,6 +83,7 @@ def _fields_of(row: LedgerRow) -> dict[str, Any]:
         "run": key.run_id,
         "job": key.job_id,
         "scheduled_for": moment_of(key.scheduled_for),
+        "starts_at": moment(known.starts_at or None),
         "state": row.state,
         "reason": row.reason,
         "trigger": row.trigger,
@@ -212,11 +213,16 @@ def as_begun(row: LedgerRow, logs: Iterable[Log]) -> list[Log]:
 
 
 def lateness_seconds(row: LedgerRow) -> float | None:
-    """Time between an occurrence and its first start; None for a requested run, which has no time to be late for."""
+    """How late the first attempt started; None for a requested run, which has no time to be late for."""
     started_at = first_started_at(row)
     if started_at is None or row.key.origin:
         return None
-    return (started_at - row.key.scheduled_for) / 1_000_000
+    return (started_at - starts_at_of(row)) / 1_000_000
+
+
+def starts_at_of(row: LedgerRow) -> Instant:
+    """When the run of an occurrence is to start: at its time, or later by the job's jitter."""
+    return read_facts(row.facts).starts_at or row.key.scheduled_for
 
 
 def first_started_at(row: LedgerRow) -> Instant | None:

@@ -53,6 +53,7 @@ def explain(job: Job) -> list[Rule]:
         "overlap": str(policy.overlap),
         "scope": str(policy.overlap.scope),
         "grace": format_duration(policy.grace_us),
+        "jitter": format_duration(policy.jitter_us) if policy.jitter_us else "",
         "max_delay": _span(policy.max_delay_us, "no limit"),
         "skip_if_successful": _yes(policy.skip_if_successful),
         "expect_by": f"{expected.by} ({expected.timezone})" if expected and expected.by else "",

@@ -12,12 +12,13 @@ from zoneinfo import ZoneInfo
 from evertick.errors import InvalidArgument
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_datetime, to_datetime
 from evertick.model.job import Job
-from evertick.model.lifecycle import SkipReason
+from evertick.model.lifecycle import PLANNED, SkipReason
 from evertick.model.schedule import ScheduleSpec, rule_of, written_spec
 from evertick.operations.blackouts import find_blackouts
 from evertick.operations.context import Context, View, bounded
 from evertick.operations.figures import outcome_counts, skip_counts
-from evertick.operations.jobs import name_of, watermark_of, zone_of
+from evertick.operations.jobs import delayed_start, name_of, watermark_of, zone_of
+from evertick.operations.ledger_rows import moment, starts_at_of
 from evertick.operations.load_forecast import count_starts
 from evertick.operations.next_due_cache import Action, Due, NextDueCache
 from evertick.operations.preview import in_blackout, why_held
@@ -188,6 +189,8 @@ class _Fire(NamedTuple):
     zone: str
     held: SkipReason | None
     detail: str
+    starts_at: Instant | None
+    """When its run starts, by the job's jitter; None: at its time."""
 
 
 def _fires(
@@ -210,13 +213,31 @@ def _fires(
         for action, specs in _specs_of(job)
         if action in actions
     ]
+    if "start" in actions:
+        yield from _delayed(view, {job_id for job_id, action, _ in streams if action == "start"}, context.now(), end)
     walk = context.next_due.walk(streams, context.now(), most, is_once=once)
     for due in takewhile(lambda one: end is None or one.at <= end, walk):
         job = jobs[due.job_id]
         reason, detail = why_held(job, records.get(job.id))
         if reason is None and job.blackouts and due.action == "start":
             reason, detail = in_blackout(job, due.at)
-        yield _Fire(due, job, zone_of(job, dict(_specs_of(job))[due.action]), reason, detail)
+        delayed = delayed_start(job, due.at) if due.action == "start" else None
+        yield _Fire(due, job, zone_of(job, dict(_specs_of(job))[due.action]), reason, detail, delayed)
+
+
+def _delayed(view: View, job_ids: Collection[str], now: Instant, end: Instant | None) -> Iterator[_Fire]:
+    """Occurrences whose time has come and whose runs start later, by jitter."""
+    found = [
+        (at, row.key.job_id, row.key.scheduled_for)
+        for row in view.snapshot.open_runs
+        if row.state is PLANNED and row.facts and row.key.scheduled_for <= now < (at := starts_at_of(row))
+    ]
+    for at, job_id, scheduled_for in sorted(found):
+        job = view.jobs.get(job_id)
+        if job is not None and job_id in job_ids and (end is None or at <= end):
+            reason, detail = why_held(job, view.records.get(job_id))
+            due = Due(scheduled_for, job_id, "start")
+            yield _Fire(due, job, zone_of(job, job.schedules), reason, detail, at)
 
 
 def _fire(context: Context, fire: _Fire) -> Fire:
@@ -225,16 +246,18 @@ def _fire(context: Context, fire: _Fire) -> Fire:
 
 def _fire_fields(fire: _Fire, now: Instant) -> dict[str, Any]:
     """The fields of `Fire`."""
-    at, zone = fire.due.at, fire.zone
+    at, zone, delayed = fire.due.at, fire.zone, fire.starts_at
     return {
         "job": fire.job.id,
         "job_name": name_of(fire.job.id, fire.job),
         "action": fire.due.action,
         "scheduled_for": to_datetime(at),
+        "starts_at": moment(delayed),
         "local": local_text(at, zone),
+        "local_start": None if delayed is None else local_text(delayed, zone),
         "offset": offset_text(at, zone),
         "timezone": zone,
-        "wait_seconds": (at - now) / SECOND,
+        "wait_seconds": ((at if delayed is None else delayed) - now) / SECOND,
         "what": "run" if fire.held is None else f"skip: {fire.held}",
         "reason": fire.held,
         "detail": fire.detail,

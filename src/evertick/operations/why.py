@@ -33,7 +33,7 @@ from evertick.model.schedule import ScheduleSpec, specs_from_text
 from evertick.operations import next_steps
 from evertick.operations.context import Context
 from evertick.operations.deadlines import deadline_sentences
-from evertick.operations.jobs import specs_of, watermark_of, zone_of
+from evertick.operations.jobs import delayed_start, specs_of, watermark_of, zone_of
 from evertick.operations.ledger_rows import loss_of, moment, node_of, run_summary
 from evertick.operations.preview import in_blackout
 from evertick.operations.protocol import Moment
@@ -77,6 +77,8 @@ class Explanation:
     ruling: Ruling = NO_RULING
     before: Instant | None = None
     after: Instant | None = None
+    starts_at: Instant | None = None
+    """When its run starts, or was to start, by the job's jitter; None: at its time."""
 
     @property
     def verdict(self) -> str:
@@ -117,6 +119,7 @@ def result_of(found: Explanation) -> Why:
     return Why(
         job=found.job_id,
         scheduled_for=to_datetime(found.at),
+        starts_at=moment(found.starts_at),
         local=local_text(found.at, found.zone),
         timezone=found.zone,
         outcome=found.outcome,
@@ -198,10 +201,13 @@ def _is_inside(store: Store, gap: LedgerRow, at: Instant, schedules: tuple[Sched
 
 def _decided(store: Store, answer: Explanation, row: LedgerRow, jobs: Mapping[str, Job], now: Instant) -> Explanation:
     job = jobs.get(row.key.job_id)
-    answer = replace(answer, outcome=str(row.state), reason=row.reason)
+    answer = replace(
+        answer, outcome=str(row.state), reason=row.reason, starts_at=read_facts(row.facts).starts_at or None
+    )
     if row.state is SKIPPED:
         return _skipped(store, answer, row, job)
     sentences = [_decision(answer, row, row.decided_at, _trigger_words(row)), *parent_sentences(store, row)]
+    sentences += _jitter_words(answer)
     if row.state is not WAITING:
         sentences += waited_sentences(row, answer.zone, answer.at)
     awaited, steps = _awaited_node(store, answer, row, now)
@@ -214,7 +220,7 @@ def _decided(store: Store, answer: Explanation, row: LedgerRow, jobs: Mapping[st
         sentences += [one.text for one in waiting.blockers]
         answer = replace(answer, other=waiting.other, ruling=waiting.ruling)
     elif row.state is PLANNED:
-        still, look = _still_planned(store, row, job, now)
+        still, look = _still_planned(store, answer, row, job, now)
         sentences.append(still)
         steps += look
     elif row.state is RETRYING or (row.finished_at is not None and row.state is not SUCCEEDED):
@@ -295,7 +301,7 @@ def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
     """How a run went, as far as it has."""
     if row.started_at is None:
         return [row.detail] if row.detail and row.state not in (PLANNED, WAITING) else []
-    late_us = row.started_at - row.key.scheduled_for
+    late_us = row.started_at - (answer.starts_at or row.key.scheduled_for)
     started = time_text(row.started_at, answer.zone, answer.at)
     late = f", {duration_text(late_us)} late" if late_us >= MILLISECOND and not row.key.origin else ""
     again = f", attempt {row.attempt}" if row.attempt > 1 else ""
@@ -318,6 +324,14 @@ def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
         words = f"replaced by the run of {_clock_of(answer, replaced_by)}" if replaced_by else row.detail
         sentences.append(whose + words)
     return sentences
+
+
+def _jitter_words(answer: Explanation) -> list[str]:
+    """How much later than its time it starts."""
+    if answer.starts_at is None:
+        return []
+    delay, start = duration_text(answer.starts_at - answer.at), time_text(answer.starts_at, answer.zone, answer.at)
+    return [f"jitter delays its start by {delay}, to {start}"]
 
 
 def _loss(row: LedgerRow) -> list[str]:
@@ -343,10 +357,12 @@ def _awaited_node(store: Store, answer: Explanation, row: LedgerRow, now: Instan
     return [told], [next_steps.forget_node(node)]
 
 
-def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) -> tuple[str, list[NextStep]]:
-    due = row.key.scheduled_for
+def _still_planned(
+    store: Store, answer: Explanation, row: LedgerRow, job: Job | None, now: Instant
+) -> tuple[str, list[NextStep]]:
+    due = answer.starts_at or row.key.scheduled_for
     if due > now:
-        return f"due in {duration_text(due - now)}", []
+        return f"{'due' if answer.starts_at is None else 'starts'} in {duration_text(due - now)}", []
     if now - due < _OVERDUE_US:
         return "due now", []
     late = f"it was due {duration_text(now - due)} ago"
@@ -404,7 +420,8 @@ def _future(
         return replace(answer, outcome="excluded", reason=SkipReason.CALENDAR, sentences=(f"it will not run: {words}",))
     if not is_due(schedules, answer.at):
         return _no_occurrence(answer, schedules)
-    sentence = f"it runs in {duration_text(answer.at - now)}, if a scheduler is running then"
+    answer = replace(answer, starts_at=delayed_start(job, answer.at))
+    sentence = f"it runs in {duration_text((answer.starts_at or answer.at) - now)}, if a scheduler is running then"
     steps: tuple[NextStep, ...] = ()
     if record is not None and record.paused_at is not None:
         note = f" ({record.pause_note})" if record.pause_note else ""
@@ -416,7 +433,7 @@ def _future(
         sentence = f"it is due then, but the job is disabled ({origin_of(job, 'enabled')})"
     elif job is not None and (words := in_blackout(job, answer.at)[1]):
         sentence = f"it is due then, {words}"
-    return replace(answer, outcome="due", sentences=(sentence,), next_steps=steps)
+    return replace(answer, outcome="due", sentences=(sentence, *_jitter_words(answer)), next_steps=steps)
 
 
 def _excluded_words(answer: Explanation, excluded: Exclusion) -> str:

@@ -19,9 +19,10 @@ from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Change, Entry, RunKey
-from evertick.model.schedule import AtSpec, has_calendar
+from evertick.model.schedule import AtSpec
 from evertick.planning.calendar import ExcludedOccurrences, Exclusion, excluded_text
-from evertick.planning.catchup import REASON_NOT_KEPT, is_too_late, keep_missed, missed_through, replay_from
+from evertick.planning.catchup import REASON_NOT_KEPT, is_missed, is_too_late, keep_missed, missed_through, replay_from
+from evertick.planning.entry_facts import blackout_facts, planned_facts
 from evertick.planning.schedules import (
     At,
     Engine,
@@ -58,6 +59,8 @@ class JobView:
     """Occurrences after the watermark that the transaction of this plan enters as skipped already."""
     excluded: Mapping[Instant, Facts] = field(default_factory=dict)
     """Those of `planned` that a calendar excluded when they were entered, and what it said."""
+    starts: Mapping[Instant, Instant] = field(default_factory=dict)
+    """Those of `planned` that start later by jitter, and when."""
 
     @property
     def was_held(self) -> bool:
@@ -71,6 +74,10 @@ class JobView:
     def keeps_newest_only(self) -> bool:
         """Whether a newer occurrence takes the place of every older one that has not started."""
         return self.keeps is Missed.LATEST and self.job.policy.overlap.kind is OverlapKind.LATEST
+
+    def latest_start(self, at: Instant) -> Instant:
+        """The last instant at which its jitter lets a planned occurrence start, whatever was edited since."""
+        return max(at + self.job.policy.jitter_us, self.starts.get(at, 0))
 
     @property
     def instants_in_ledger(self) -> frozenset[Instant]:
@@ -116,15 +123,15 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
     # A clock that went backward must not decide anything a second time, nor call the future missed.
     through = max(now + preread_us, view.watermark)
     # The grace is for a scheduler that is a little late. While the job was held, none was late: all of it is settled.
-    grace_us = 0 if view.was_held else job.policy.grace_us
+    grace_us = 0 if view.was_held else job.policy.on_time_us
     missed_end = min(max(missed_through(now, grace_us), view.watermark), through)
-    late_through = missed_through(now, job.policy.grace_us)
+    late_through = missed_through(now, job.policy.on_time_us)
     held_through = ended_through(job.blackouts, now) if job.blackouts else None
     if held_through is not None:
         # The same for a blackout that is over.
         missed_end = min(max(missed_end, held_through), through)
         late_through = max(late_through, held_through)
-    late_planned = tuple(at for at in view.planned if at <= late_through)
+    late_planned = tuple(at for at in view.planned if _is_late(view, at, late_through, now))
     excluded = excluded_of(schedules)
     every: Sequence[Schedule] = (*schedules, *excluded) if excluded else schedules
 
@@ -151,6 +158,13 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
         watermark=through,
         wake_at=None if wake_at is None else wake_at - preread_us,
     )
+
+
+def _is_late(view: JobView, at: Instant, late_through: Instant, now: Instant) -> bool:
+    """Whether a planned occurrence is; one that jitter delays is late by its start, unless a blackout holds it."""
+    if not view.starts or at not in view.starts or blackout_at(view.job.blackouts, at) is not None:
+        return at <= late_through
+    return is_missed(view.latest_start(at), now, view.job.policy.grace_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +194,21 @@ def _settle_missed(
     # `late` only speaks for occurrences that would otherwise run.
     late_end = window_start
     if policy.max_delay_us is not None and keep is not Missed.NONE:
-        late_end = max(window_start, min(now - policy.max_delay_us - 1, end))
+        late_end = max(window_start, min(now - policy.jitter_us - policy.max_delay_us - 1, end))
 
     in_time_planned = [
         at
         for at in late_planned
-        if not (_is_outside(at, now, policy.catchup_window_us) or is_too_late(at, now, policy.max_delay_us))
+        if not (
+            _is_outside(at, now, policy.catchup_window_us)
+            or is_too_late(view.latest_start(at), now, policy.max_delay_us)
+        )
     ]
     newer = newest_on_time if view.keeps_newest_only else None
     kept = [] if newer is not None else keep_missed(keep, in_time_planned, schedules, late_end, end, policy.backlog_max)
     runs_one_offs = policy.run_missed_one_off and view.keep is not Missed.NONE
     one_offs = _one_offs(view, late_planned, end) if runs_one_offs else set()
-    late_one_offs = {at for at in one_offs if is_too_late(at, now, policy.max_delay_us)}
+    late_one_offs = {at for at in one_offs if is_too_late(view.latest_start(at), now, policy.max_delay_us)}
     kept = sorted({*kept, *(one_offs - late_one_offs)})
 
     missed_by = facts_text(Facts(missed_by=str(keep)))
@@ -279,7 +296,7 @@ def _reason_for_planned(
         return SkipReason.LATE
     if keep is Missed.NONE or _is_outside(at, now, policy.catchup_window_us):
         return SkipReason.PAUSED if blackout_at(view.job.blackouts, at) else view.idle_reason
-    if is_too_late(at, now, policy.max_delay_us):
+    if is_too_late(view.latest_start(at), now, policy.max_delay_us):
         return SkipReason.LATE
     return REASON_NOT_KEPT[keep]
 
@@ -414,15 +431,6 @@ def _enter_on_time(
     ]
 
 
-def planned_facts(job: Job, at: Instant) -> str:
-    """What the ledger keeps of an occurrence that is entered ahead: the calendar or blackout that prevents its run."""
-    why = exclusion_of(job.schedules, at) if has_calendar(job.schedules) else None
-    if why is not None:
-        return facts_text(why.facts)
-    inside = blackout_at(job.blackouts, at) if job.blackouts else None
-    return "" if inside is None else _blackout_in_words(inside)[1]
-
-
 def _clear_backlog(
     view: JobView, kept: Collection[Instant], newest_on_time: Instant | None, now: Instant
 ) -> list[Change]:
@@ -445,7 +453,7 @@ def _clear_backlog(
 
 def _blackout_in_words(blackout: Blackout) -> tuple[str, str]:
     """The reason of an occurrence inside a blackout, in words and as facts."""
-    return f"in {blackout}", facts_text(Facts(held_since=blackout.start, held_until=blackout.end))
+    return f"in {blackout}", facts_text(blackout_facts(blackout))
 
 
 def _facts(reason: SkipReason, keep: Missed, view: JobView, newer: Instant | None) -> str:

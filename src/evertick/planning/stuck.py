@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from evertick.model.bucket import bucket_of
+from evertick.model.facts import read_facts
 from evertick.model.instant import MINUTE, Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord
@@ -73,5 +74,5 @@ def is_stuck(
 
 def _moves_at(row: LedgerRow) -> Instant:
     """When it should have moved, or did so last."""
-    due = row.decided_at if row.key.origin else row.key.scheduled_for
+    due = row.decided_at if row.key.origin else read_facts(row.facts).starts_at or row.key.scheduled_for
     return max(due, row.changed_at, row.retry_at or 0)

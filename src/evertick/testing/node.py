@@ -394,6 +394,8 @@ class Node:
         well = {change.key.job_id for change in changes if change.state in (SUCCEEDED, CANCELLED)}
         for change in changes:
             self._previous.changed(self.caller, change, state.owns, well)
+        entries = [entry for write in writes if isinstance(write, Commit) for entry in write.batch.entries]
+        self._backend.jitter.decided(state, entries, changes)
 
     def _check_lease(self, launch: Launch) -> None:
         """A node does not launch what another node may own by now."""

@@ -66,6 +66,8 @@ class Scenario:
     """By job: whose last run must have succeeded; empty: its own."""
     deadlines: Mapping[str, Expectation] = field(default_factory=dict)
     """By job: by when its occurrences must have succeeded."""
+    jitters: Mapping[str, int] = field(default_factory=dict)
+    """By job: up to how many microseconds after its time an occurrence starts."""
     chains: tuple[Job, ...] = ()
     """Jobs that run after others, and have no schedule of their own; nobody edits them."""
     is_told_of_requests: bool = False
@@ -96,6 +98,8 @@ class Scenario:
             job = replace(job, constraints=(RequirePreviousSuccess(self.required[job.id]),))
         if job.id in self.deadlines:
             job = replace(job, policy=replace(job.policy, expectation=self.deadlines[job.id]))
+        if job.id in self.jitters:
+            job = replace(job, policy=replace(job.policy, jitter_us=self.jitters[job.id]))
         return job
 
     def __str__(self) -> str:
@@ -105,6 +109,7 @@ class Scenario:
         fleet += f", {len(self.calls)} calling" if self.calls else ""
         fleet += f", {len(self.required)} requiring" if self.required else ""
         fleet += f", {len(self.deadlines)} with deadlines" if self.deadlines else ""
+        fleet += f", {len(self.jitters)} with jitter" if self.jitters else ""
         return (
             f"{self.nodes} nodes ({self.ownership}{fleet}), {len(self.jobs)} jobs, {self.length_us / HOUR:g} h from "
             f"{to_text(self.start)}, planning {self.settings.preread_us // SECOND} s ahead; {self.faults}"
@@ -194,6 +199,7 @@ def draw_scenario(
         return_us=MINUTE if is_brisk else 30 * MINUTE,
         member_lease_us=20 * SECOND if is_brisk else 2 * MINUTE,
         required=draw_required(Random(f"required {seed}"), names, ownership),
+        jitters=draw_jitters(Random(f"jitter {seed}"), names, period_us),
     )
     if ownership is Ownership.NONE:  # each node would take back what another has entered, as with an edit
         scenario = replace(scenario, jobs=tuple(replace(job, blackouts=()) for job in scenario.jobs))
@@ -288,6 +294,15 @@ def draw_deadlines(
         if random.random() < 0.5:
             found[name] = by if random.random() < 0.3 else within
     return found
+
+
+def draw_jitters(random: Random, names: Sequence[str], period_us: int) -> Mapping[str, int]:
+    """In one world of three, for half of its jobs; some are longer than the time between two occurrences."""
+    if random.random() > 0.33:
+        return {}
+    longest = random.choice((period_us // 4, period_us, 3 * period_us)) // SECOND
+    drawn = {name: random.randint(1, longest) * SECOND for name in names}
+    return {name: jitter_us for name, jitter_us in drawn.items() if random.random() < 0.5}
 
 
 def draw_job(random: Random, job_id: str, start: Instant, length_us: int, period_us: int) -> Job:

@@ -13,6 +13,7 @@ from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, Sc
 from evertick.stores.memory import MemoryStore
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import LedgerWatch
+from evertick.testing.jitter import JitterWatch
 from evertick.testing.timeline import Timeline
 
 _Result = TypeVar("_Result")
@@ -28,6 +29,7 @@ class Backend:
     def __init__(self, store: MemoryStore, watch: LedgerWatch, timeline: Timeline, *, are_epochs_checked: bool) -> None:
         self.store = store
         self.watch = watch
+        self.jitter = JitterWatch()
         self.timeline = timeline
         self.away_until: Instant = 0
         self._are_epochs_checked = are_epochs_checked

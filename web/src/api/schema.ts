@@ -540,9 +540,15 @@ export interface Fire {
   job_name: string;
   action: "start" | "stop" | "restart";
   scheduled_for: string;
+  /** When its run starts, by the job's jitter; null: at its time. */
+  starts_at: string | null;
+  /** Its time in its time zone. */
   local: string;
+  /** When its run starts, in the same way. */
+  local_start: string | null;
   offset: string;
   timezone: string;
+  /** Until its run starts. */
   wait_seconds: number;
   what: string;
   reason: SkipReason | null;
@@ -667,6 +673,7 @@ export interface JobDetail {
   light: Light | null;
   late_since: string | null;
   next_at: string | null;
+  next_starts_at: string | null;
   timezone: string;
   schedules: string[];
   watermark: string | null;
@@ -770,6 +777,7 @@ export interface ListedJob {
   light: Light | null;
   late_since: string | null;
   next_at: string | null;
+  next_starts_at: string | null;
   timezone: string;
   schedules: string[];
   watermark: string | null;
@@ -962,7 +970,9 @@ export interface NotedFire {
   job_name: string;
   action: "start" | "stop" | "restart";
   scheduled_for: string;
+  starts_at: string | null;
   local: string;
+  local_start: string | null;
   offset: string;
   timezone: string;
   wait_seconds: number;
@@ -1038,6 +1048,7 @@ export interface QueuedRun {
   run: string;
   job: string;
   scheduled_for: string;
+  starts_at: string | null;
   state: RunState;
   reason: SkipReason | null;
   trigger: Trigger;
@@ -1139,6 +1150,7 @@ export interface Run {
   run: string;
   job: string;
   scheduled_for: string;
+  starts_at: string | null;
   state: RunState;
   reason: SkipReason | null;
   trigger: Trigger;
@@ -1184,6 +1196,7 @@ export interface RunDetail {
   run: string;
   job: string;
   scheduled_for: string;
+  starts_at: string | null;
   state: RunState;
   reason: SkipReason | null;
   trigger: Trigger;
@@ -1255,6 +1268,8 @@ export interface RunSummary {
   run: string;
   job: string;
   scheduled_for: string;
+  /** When it starts, or was to start, by the job's jitter; null: at its time. */
+  starts_at: string | null;
   state: RunState;
   reason: SkipReason | null;
   trigger: Trigger;
@@ -1262,7 +1277,7 @@ export interface RunSummary {
   started_at: string | null;
   finished_at: string | null;
   duration_seconds: number | null;
-  /** Time between the occurrence and its first start; null for a requested run. */
+  /** Time between the occurrence and its first start, without jitter; null for a requested run. */
   lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
@@ -1500,6 +1515,8 @@ export interface WeekdayFigures {
 export interface Why {
   job: string;
   scheduled_for: string;
+  /** When its run starts, or was to start, by the job's jitter; null: at its time. */
+  starts_at: string | null;
   local: string;
   timezone: string;
   /** A state of a run, or `due`, `excluded`, `undecided`, `missing`, `unknown`, `no occurrence`. */

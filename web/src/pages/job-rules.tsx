@@ -12,6 +12,7 @@ const MEANINGS: Record<string, string> = {
   catchupWindow: "how far back missed occurrences are caught up",
   overlap: "what an occurrence does while another run is active",
   grace: "how late an occurrence may start and still count as on time",
+  jitter: "up to how much later than its time an occurrence starts",
   window: "occurrences later than this are skipped",
   skipIfSuccessful: "skip an occurrence when a run has succeeded since the previous one",
   expectBy: "when the last occurrence before must have succeeded",

@@ -35,6 +35,11 @@ export function JobSummary({ job }: { job: JobDetail }) {
                   <Time at={job.next_at} zone={job.timezone} /> <span class="quiet">(</span>
                   <Time at={job.next_at} zone={job.timezone} as="ago" />
                   <span class="quiet">)</span>
+                  {job.next_starts_at && (
+                    <>
+                      , starts <Time at={job.next_starts_at} zone={job.timezone} /> (jitter)
+                    </>
+                  )}
                 </>
               ) : (
                 "–"

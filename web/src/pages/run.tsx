@@ -51,7 +51,13 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
         }
         about={
           <>
-            due <Time at={run.scheduled_for} zone={run.timezone} as="full" /> <code class="small">{run.run}</code>
+            due <Time at={run.scheduled_for} zone={run.timezone} as="full" />
+            {run.starts_at && (
+              <>
+                , starts <Time at={run.starts_at} zone={run.timezone} as="full" /> (jitter)
+              </>
+            )}{" "}
+            <code class="small">{run.run}</code>
           </>
         }
       >

@@ -83,7 +83,7 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
       <Tile
         name="Next"
         href={first ? jobPath(first.job) : "/upcoming"}
-        value={first ? <Time at={first.scheduled_for} zone={first.timezone} as="ago" /> : "–"}
+        value={first ? <Time at={first.starts_at ?? first.scheduled_for} zone={first.timezone} as="ago" /> : "–"}
         note={first?.job_name ?? "nothing scheduled"}
       />
     </section>

@@ -8,7 +8,7 @@ import { Pileup } from "../charts/pileup";
 import { jobPath, setQuery } from "../state/route";
 import { nowMs } from "../state/now";
 import { counted, span } from "../time/words";
-import { ActionTag } from "../ui/fires";
+import { ActionTag, StartTag } from "../ui/fires";
 import { JobName } from "../ui/job-name";
 import { Card, Choice, Empty, Head, Loading, Problem } from "../ui/parts";
 import { Time } from "../ui/time";
@@ -84,13 +84,14 @@ function FireTable({ fires }: { fires: Fire[] }) {
                 <Time at={fire.scheduled_for} zone={fire.timezone} isMixed />
               </td>
               <td class="nowrap quiet">
-                <Time at={fire.scheduled_for} zone={fire.timezone} as="ago" />
+                <Time at={fire.starts_at ?? fire.scheduled_for} zone={fire.timezone} as="ago" />
               </td>
               <td>
                 <a href={jobPath(fire.job)}>
                   <JobName job={fire.job} name={fire.job_name} />
                 </a>{" "}
                 <ActionTag action={fire.action} />
+                <StartTag fire={fire} />
               </td>
               <td class="quiet small nowrap from-roomy">
                 {fire.local} {fire.timezone} {fire.offset}

@@ -4,7 +4,7 @@ import type { Fire } from "../api/types";
 import { offsetMs } from "../time/zones";
 import { Time } from "./time";
 
-type Due = Pick<Fire, "scheduled_for" | "local" | "offset" | "timezone"> & { note?: string | null; action?: Fire["action"] };
+type Due = Pick<Fire, "scheduled_for" | "local" | "offset" | "timezone"> & { note?: string | null; action?: Fire["action"]; starts_at?: string | null };
 
 const ACTIONS = {
   stop: { word: "stops", tip: "Stops the active run; starts nothing" },
@@ -22,6 +22,16 @@ export function ActionTag({ action }: { action: Fire["action"] }) {
   );
 }
 
+/** Where jitter delays the start of an occurrence. */
+export function StartTag({ fire }: { fire: Pick<Due, "starts_at" | "timezone"> }) {
+  if (!fire.starts_at) return null;
+  return (
+    <span class="trigger" data-tip="Jitter delays the start">
+      starts <Time at={fire.starts_at} zone={fire.timezone} />
+    </span>
+  );
+}
+
 /** A note is shown where the clock changes in between. */
 export function Fires({ fires }: { fires: Due[] }) {
   return (
@@ -35,10 +45,13 @@ export function Fires({ fires }: { fires: Due[] }) {
             {moved !== 0 && <div class="fires-note small">the clock goes {moved > 0 ? "forward" : "back"}</div>}
             <div class="row">
               <span class="mono">{fire.local}</span>
-              <span class="grow">{fire.action && <ActionTag action={fire.action} />}</span>
+              <span class="grow">
+                {fire.action && <ActionTag action={fire.action} />}
+                <StartTag fire={fire} />
+              </span>
               <span class="quiet small">{fire.offset}</span>
               <span class="small list-when quiet">
-                <Time at={fire.scheduled_for} zone={fire.timezone} as="ago" />
+                <Time at={fire.starts_at ?? fire.scheduled_for} zone={fire.timezone} as="ago" />
               </span>
             </div>
             {fire.note && <div class="fires-note small">{fire.note}</div>}

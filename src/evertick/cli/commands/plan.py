@@ -8,6 +8,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show
+from evertick.cli.runs import start_columns
 from evertick.cli.target import Target, target_options
 from evertick.model.duration import duration_text
 
@@ -45,6 +46,7 @@ def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, ta
         Column("Job", "job", "bold cyan"),
         Column("Action", "what"),
         Column("Local time", "local", "bold"),
+        *start_columns(rows),
         Column("Zone", "timezone", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
         Column("Detail", "detail", wrap=True, optional=True),

@@ -89,6 +89,7 @@ def _facts(one: JobDetail, now: int) -> list[Row]:
         "light": f"{one.light}, since the deadline of {told(one.late_since)}" if one.late_since else one.light,
         "schedule": ", ".join(one.schedules) or "none (manual runs only)",
         "next run": f"{told(next_at)} {zone} (in {duration_text(from_datetime(next_at) - now)})" if next_at else "-",
+        "next start": f"{told(one.next_starts_at)} {zone} (jitter)" if one.next_starts_at else None,
         "watermark": whole_second_text(one.watermark, zone) if one.watermark else "not planned yet",
         "last success": told(one.last_success_for),
         "paused since": f"{whole_second_text(one.paused_at, zone)} {one.pause_note}".rstrip()

@@ -11,6 +11,7 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import USAGE
 from evertick.cli.output import Column, Table, note, output_option, show
+from evertick.cli.runs import start_columns
 from evertick.cli.target import Target, target_options
 from evertick.cli.times import MOMENT
 from evertick.model.duration import duration_text
@@ -83,6 +84,7 @@ def _table(fires: Sequence[Fire]) -> Table:
         Column("Job", "job", "bold cyan"),
         Column("Action", "action"),
         Column("Local time", "local", "bold"),
+        *start_columns(fires),
         Column("Zone", lambda fire: f"{fire.timezone} {fire.offset}", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
     )

@@ -288,6 +288,12 @@ JOB: Final[Fields] = {
     "grace": Field(
         DURATION, "How late an occurrence may be and still count as on time.", "`30s`; `5s` with `misfire`", "1m"
     ),
+    "jitter": Field(
+        DURATION,
+        "Start each occurrence up to this long after its time; a hash of job and time decides how long.",
+        "no delay",
+        "30s",
+    ),
     "window": _WINDOW,
     "skipIfSuccessful": Field(
         FLAG, "Skip an occurrence if a run has succeeded since the previous one.", "`false`", True

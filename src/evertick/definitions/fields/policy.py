@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
@@ -23,6 +24,7 @@ from evertick.definitions.fields.retry import PIPELINE_DEFAULT, read_retry
 from evertick.definitions.fields.values import choice_of, duration_of, flag_of, fold, integer_of
 from evertick.definitions.nodes import Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section, contradiction, section_of
+from evertick.model.duration import format_duration
 from evertick.model.instant import MINUTE
 from evertick.model.job import DEFAULT_ORIGIN, Origin
 from evertick.model.policy import (
@@ -35,6 +37,8 @@ from evertick.model.policy import (
     Policy,
     Scope,
 )
+from evertick.model.schedule import ScheduleSpec
+from evertick.planning.jitter import shortest_distance
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -104,12 +108,27 @@ def read_policy(
         run_missed_one_off=missed is not Missed.NONE or not reader.is_missed_written,
         overlap=overlap,
         grace_us=reader.grace(),
+        jitter_us=reader.simple("jitter", "jitter", duration_of, default=0),
         max_delay_us=reader.max_delay(),
         skip_if_successful=reader.simple("skipIfSuccessful", "skip_if_successful", flag_of, default=False),
         retry=retry,
         on_executor_lost=reader.choice("onExecutorLost", "on_executor_lost", ON_EXECUTOR_LOST, OnExecutorLost.RETRY),
     )
     return policy, {**reader.origins, **retry_origins}, reader.written
+
+
+def check_jitter(jitter_us: int, schedules: Sequence[ScheduleSpec], job: Section, report: Report) -> None:
+    """It must end before the next occurrence, and needs occurrences."""
+    key = job.key("jitter")
+    if not schedules:
+        reason = "'jitter' has no effect without a schedule: it delays the start of occurrences."
+        report.error(key, "jitter", reason, "Add 'schedule', or remove 'jitter'.")
+        return
+    shortest_us = shortest_distance(schedules)
+    if shortest_us is not None and jitter_us >= shortest_us:
+        written, shortest = format_duration(jitter_us), format_duration(shortest_us)
+        reason = f"'jitter' is {written}, but two occurrences can be {shortest} apart."
+        report.error(key, "jitter", reason, f"Write less than {shortest}, so that runs start in their order.")
 
 
 class _Reader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from typing import Final
 
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
@@ -16,7 +17,6 @@ _SHELL: Final = "/bin/sh"
 _NOT_CARRIED: Final = {
     "MAILTO": "cron mails what a job prints; write 'notify' with 'on_failure' instead.",
     "MAILFROM": "it belongs to the mail that cron sends.",
-    "RANDOM_DELAY": "write H instead of a number in the schedule to spread jobs.",
     "START_HOURS_RANGE": "it belongs to anacron.",
     "LOGNAME": "a job runs as the user of the scheduler.",
     "USER": "a job runs as the user of the scheduler.",
@@ -42,7 +42,7 @@ def read_crontab(text: str, source: str, *, is_system: bool = False, timezone: s
     drafts: list[Draft] = []
     notes: list[Note] = []
     env: dict[str, str] = {}
-    zone, comment = timezone, ""
+    zone, comment, jitter = timezone, "", ""
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
@@ -55,10 +55,13 @@ def read_crontab(text: str, source: str, *, is_system: bool = False, timezone: s
                 notes.append(Note(number, f"{name}: {_NOT_CARRIED[name]}"))
             elif name == "CRON_TZ":
                 zone = value
+            elif name == "RANDOM_DELAY":  # of cronie: the most minutes, for the entries below it
+                jitter = f"{int(value)}m" if value.isdecimal() and int(value) else ""
             else:
                 env[name] = value
         else:
-            drafts += _read_entry(stripped, number, env, zone, comment, is_system, notes)
+            found = _read_entry(stripped, number, env, zone, comment, is_system, notes)
+            drafts += (replace(one, fields={**one.fields, "jitter": jitter}) if jitter else one for one in found)
         comment = ""
     if drafts:
         notes.append(Note(None, _OVERLAP))

@@ -64,6 +64,12 @@ def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone
         name = f"{draft.name}.yaml"
         text = _headed(render(fields), draft, draft.source or source)
         parsed = parse_definition(text, name)
+        if parsed.errors and all(error.field == "jitter" for error in parsed.errors):
+            # Other schedulers allow a delay that is longer than the time between two starts.
+            draft = replace(draft, notes=(*draft.notes, Note(draft.line, f"the delay: {parsed.errors[0].reason}")))
+            del fields["jitter"]
+            text = _headed(render(fields), draft, draft.source or source)
+            parsed = parse_definition(text, name)
         told += (note if note.source else replace(note, source=draft.source) for note in draft.notes)
         if parsed.errors:
             reasons = " ".join(f"{error.reason} {error.hint or ''}".strip() for error in parsed.errors[:3])

@@ -38,8 +38,8 @@ _NEEDLESS: Final = frozenset(
     | {"StandardOutput", "StandardError", "SyslogIdentifier"}
 )
 _HINTS: Final = {
-    "RandomizedDelaySec": "write H instead of a number in the schedule to spread jobs.",
-    "FixedRandomDelay": "write H instead of a number in the schedule to spread jobs.",
+    "RandomizedDelaySec": "it is not a duration that can be converted; write 'jitter'.",
+    "FixedRandomDelay": "write H instead of a number in the schedule for a delay that is always the same.",
     "EnvironmentFile": "name the file in 'dotenv', or write its variables into 'env'.",
     "OnFailure": "write 'onFailure' or 'notify'.",
     "OnSuccess": "write 'onSuccess' or 'after'.",
@@ -155,8 +155,13 @@ def _read_timer(name: str, timer: _Unit, units: Mapping[str, _Unit], notes: list
     fields["schedule"] = only["cron"] if set(only) == {"cron"} else schedules
     if (timer.last("Persistent") or "").lower() in _TRUE:
         fields["missed"] = "latest"
+    known = {"OnCalendar", "Persistent", "OnBootSec", "OnStartupSec", "OnActiveSec", *_INTERVALS}
+    jitter = _duration(timer.last("RandomizedDelaySec") or "")
+    if jitter is not None:
+        fields["jitter"] = jitter
+        known.add("RandomizedDelaySec")
     fields |= _read_service(service, own)
-    own += _left_over(timer, {"OnCalendar", "Persistent", "OnBootSec", "OnStartupSec", "OnActiveSec", *_INTERVALS})
+    own += _left_over(timer, known)
     own += _left_over(
         service, {*_STEP_KEYS, "Environment", "WorkingDirectory", "User", "TimeoutStartSec", "RuntimeMaxSec"}
     )

@@ -66,7 +66,7 @@ def subject_of(job: Job, routes: tuple[Route, ...] = ()) -> Subject:
     """What the rules need to know about a job; `routes` are those of all jobs."""
     expected = [one.duration_us for one in job.constraints if isinstance(one, MaxExpectedRunTime)]
     return Subject(
-        job.id, job.name, (*job.notify, *routes), job.policy.grace_us, expected_us=min(expected) if expected else None
+        job.id, job.name, (*job.notify, *routes), job.policy.on_time_us, expected_us=min(expected) if expected else None
     )
 
 

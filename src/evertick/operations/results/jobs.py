@@ -70,6 +70,8 @@ class Job(Result):
     late_since: datetime | None
     """The first deadline that passed since the last success."""
     next_at: datetime | None
+    next_starts_at: datetime | None
+    """When the run of `next_at` starts, by the job's jitter; null: at that time."""
     timezone: str
     schedules: tuple[str, ...]
     watermark: datetime | None

@@ -160,6 +160,8 @@ class Why(Result):
 
     job: str
     scheduled_for: datetime
+    starts_at: datetime | None
+    """When its run starts, or was to start, by the job's jitter; null: at its time."""
     local: str
     timezone: str
     outcome: str

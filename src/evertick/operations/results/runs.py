@@ -56,6 +56,8 @@ class RunSummary(Result):
     run: str
     job: str
     scheduled_for: datetime
+    starts_at: datetime | None
+    """When it starts, or was to start, by the job's jitter; null: at its time."""
     state: RunState
     reason: SkipReason | None
     trigger: Trigger
@@ -64,7 +66,7 @@ class RunSummary(Result):
     finished_at: datetime | None
     duration_seconds: float | None
     lateness_seconds: float | None
-    """Time between the occurrence and its first start; null for a requested run."""
+    """Time between the occurrence and its first start, without jitter; null for a requested run."""
     exit_code: int | None
     detail: str
     loss: LossReason | None

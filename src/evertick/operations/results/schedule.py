@@ -24,10 +24,16 @@ class Fire(Result):
     job_name: str
     action: Literal["start", "stop", "restart"]
     scheduled_for: datetime
+    starts_at: datetime | None
+    """When its run starts, by the job's jitter; null: at its time."""
     local: str
+    """Its time in its time zone."""
+    local_start: str | None
+    """When its run starts, in the same way."""
     offset: str
     timezone: str
     wait_seconds: float
+    """Until its run starts."""
     what: str
     reason: SkipReason | None
     detail: str
