@@ -267,13 +267,22 @@ class Client:
         jobs |= {"sort": sort, "group": group, "open": unfolded}
         return self._call(routes.TIMELINE, cells=cells, **jobs, **{"from": start, "to": end})
 
-    def upcoming(self, count: int = 20, until: Moment | None = None, *, once: bool = False) -> Upcoming:
-        """The next occurrences of all jobs, at most 1,000; with `once` only the first of each job."""
-        return self._call(routes.UPCOMING, limit=min(count, COUNT_MAX), to=until, once=once or None)
+    def upcoming(
+        self, count: int = 20, until: Moment | None = None, *, once: bool = False, excluded: bool = False
+    ) -> Upcoming:
+        """The next occurrences of all jobs, at most 1,000; with `once` only the first of each job.
 
-    def job_upcoming(self, job_id: str, count: int = 20, until: Moment | None = None) -> JobUpcoming:
+        With `excluded` also those that a calendar excludes, with the reason and the name of the day.
+        """
+        flags = {"once": once or None, "excluded": excluded or None}
+        return self._call(routes.UPCOMING, limit=min(count, COUNT_MAX), to=until, **flags)
+
+    def job_upcoming(
+        self, job_id: str, count: int = 20, until: Moment | None = None, *, excluded: bool = False
+    ) -> JobUpcoming:
         """The next occurrences of a job, at most 1,000, and how changes of the clock affect them."""
-        return self._call(routes.JOB_UPCOMING, job=job_id, count=min(count, COUNT_MAX), to=until)
+        count = min(count, COUNT_MAX)
+        return self._call(routes.JOB_UPCOMING, job=job_id, count=count, to=until, excluded=excluded or None)
 
     def plan(self, until: Moment, jobs: Collection[str] = (), limit: int = 100) -> Plan:
         """What would run or be skipped until a time, at most 10,000 occurrences."""

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -280,3 +281,21 @@ def test_a_blackout_that_names_what_no_job_is_or_has_is_told(tmp_path):
         (WARN, "the tag 'bd', which no job has"),
     ]
     assert "evertick.toml" in found[0]["next"]
+
+
+def test_calendars_that_cannot_be_read_or_end_soon_are_told(tmp_path):
+    today = datetime.now(UTC).date()
+    dates = {"soon": today + timedelta(days=20), "far": today + timedelta(days=400)}
+    lines = [f'{name} = {{dates = ["{day}"]}}' for name, day in dates.items()]
+    text = "\n".join(["[calendars]", *lines, 'weekends = {weekdays = ["SAT"]}', 'gone = {ics = "gone.ics"}', ""])
+    (tmp_path / "evertick.toml").write_text(text, encoding="utf-8")
+    found = {row["finding"].split("'")[1]: row for row in findings(tmp_path)["calendars"]}
+    assert {name: row["level"] for name, row in found.items()} == {
+        "soon": WARN,
+        "far": OK,
+        "weekends": OK,
+        "gone": FAIL,
+    }
+    assert str(dates["soon"]) in found["soon"]["finding"]
+    assert "add the coming days" in found["soon"]["next"]
+    assert "gone.ics" in found["gone"]["finding"]

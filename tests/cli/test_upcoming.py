@@ -69,6 +69,7 @@ def test_a_fire_is_told_in_its_own_zone_and_in_utc(folder):
         "what": "run",
         "reason": None,
         "detail": "",
+        "day": None,
     }
 
 
@@ -123,3 +124,32 @@ def test_a_folder_where_nothing_is_due_says_so(tmp_path):
 
 def test_a_folder_that_is_not_there_is_not_found(tmp_path):
     assert isinstance(run(tmp_path / "nowhere").exception, NotFound)
+
+
+@pytest.fixture
+def closed(tmp_path):
+    """A job that is due each morning, and not on weekends or on one day off."""
+    settings = '[calendars]\nweekends = {weekdays = ["SAT", "SUN"]}\noff = {dates = {"2027-01-04" = "Stocktaking"}}\n'
+    (tmp_path / "evertick.toml").write_text(settings, encoding="utf-8")
+    text = "schedule: '0 9 * * *'\ncalendar: {skip: [weekends, off]}\ncommand: x\n"
+    (tmp_path / "report.yaml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("one", [[], ["--job", "report"]], ids=["of all jobs", "of one job"])
+def test_excluded_days_are_shown_on_request_with_their_names(closed, one):
+    # 2027-01-01 is a Friday.
+    plain = run(closed, *NEW_YEAR, *one, "--count", "2", "-o", "json")
+    assert [row["scheduled_for"][:10] for row in json.loads(plain.stdout)["items"]] == ["2027-01-01", "2027-01-05"]
+    found = json.loads(run(closed, *NEW_YEAR, *one, "--count", "5", "--all", "-o", "json").stdout)["items"]
+    assert [(row["scheduled_for"][8:10], row["what"], row["day"]) for row in found] == [
+        ("01", "run", None),
+        ("02", "skip: calendar", "Saturday"),
+        ("03", "skip: calendar", "Sunday"),
+        ("04", "skip: calendar", "Stocktaking"),
+        ("05", "run", None),
+    ]
+    assert (found[3]["reason"], found[3]["detail"]) == ("calendar", "Stocktaking is in the calendar off")
+    table = run(closed, *NEW_YEAR, *one, "--count", "5", "--all").stdout
+    assert "skip: calendar" in table
+    assert "Stocktaking is in the calendar off" in table

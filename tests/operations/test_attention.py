@@ -136,6 +136,7 @@ def test_a_run_that_waits_on_purpose_is_not_stuck(store, kind):
         pytest.param(SkipReason.SATURATED, "show-executors", id="look at the executors"),
         pytest.param(SkipReason.CONDITION, None, id="a condition is meant"),
         pytest.param(SkipReason.PAUSED, None, id="a pause is meant"),
+        pytest.param(SkipReason.CALENDAR, None, id="a calendar is meant"),
     ],
 )
 def test_a_job_that_is_skipped_again_and_again(store, reason, action):

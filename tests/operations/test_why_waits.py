@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from evertick.loop.messages import MembersSeen, PauseJob, ResumeJob
+from evertick.model.calendar import Calendar, CalendarRule, Shift
 from evertick.model.facts import WaitKind, read_facts
-from evertick.model.instant import HOUR, MINUTE, SECOND
+from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
 from evertick.model.job import After, Origin
 from evertick.model.ledger import RequestKind
+from evertick.model.lifecycle import SkipReason
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap, OverlapKind
 from evertick.model.routing import FLEET, Routing
+from evertick.model.schedule import CalendarSpec, CronSpec
 from evertick.operations.ledger_rows import run_summary
 from evertick.operations.requests import message_of
 from evertick.operations.time_text import clock_text
@@ -179,3 +182,23 @@ def test_a_run_that_was_replaced_names_the_run_that_replaced_it():
     here.run_until("10:01")
     assert run_summary(here.line("09:00", "z")).other_run == "z@2026-03-02T10:00:00Z"
     assert "replaced by the run of 10:00" in sentences(here)
+
+
+@pytest.mark.parametrize(
+    ("shift", "words"),
+    [
+        pytest.param(None, "it will not run: Founders' Day is in the calendar company", id="skipped"),
+        pytest.param(
+            Shift.NEXT,
+            "it will not run: Founders' Day is in the calendar company; it runs at 2026-03-04 09:00 instead",
+            id="moved",
+        ),
+    ],
+)
+def test_a_coming_occurrence_on_an_excluded_day_will_not_run(shift, words):
+    tomorrow = at("1d00:00") // DAY
+    rule = CalendarRule((Calendar("company", days=(tomorrow,), labels=("Founders' Day",)),), (), shift)
+    here = world(job("z", CalendarSpec(CronSpec("0 9 * * *", "UTC"), rule, "UTC")))
+    found = explain_occurrence(here.store, "z", "2026-03-03T09:00", here.jobs, here.now)
+    assert (found.outcome, found.reason) == ("excluded", SkipReason.CALENDAR)
+    assert found.sentences == (words,)

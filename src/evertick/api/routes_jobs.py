@@ -109,10 +109,14 @@ def get_graph(at: At, job: JobId) -> Graph:
 
 @routes.serve(table.JOB_UPCOMING, Role.VIEWER)
 def list_job_upcoming(
-    at: At, job: JobId, count: Annotated[int, Query(ge=1, le=1_000)] = 20, to: Moment = None
+    at: At,
+    job: JobId,
+    count: Annotated[int, Query(ge=1, le=1_000)] = 20,
+    to: Moment = None,
+    excluded: Annotated[bool, Query(description="Also occurrences that a calendar excludes.")] = False,
 ) -> JobUpcoming:
     """List the next occurrences of a job, and how changes of the clock affect them."""
-    return at.operations.job_upcoming(job, count, to)
+    return at.operations.job_upcoming(job, count, to, excluded=excluded)
 
 
 @routes.serve(table.WHY, Role.VIEWER)

@@ -99,9 +99,10 @@ def list_upcoming(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     to: Moment = None,
     once: Annotated[bool, Query(description="Only the first occurrence of each job.")] = False,
+    excluded: Annotated[bool, Query(description="Also occurrences that a calendar excludes.")] = False,
 ) -> Upcoming:
     """List the next occurrences of all jobs."""
-    return at.operations.upcoming(limit, to, once=once)
+    return at.operations.upcoming(limit, to, once=once, excluded=excluded)
 
 
 @routes.serve(table.PLAN, Role.VIEWER)

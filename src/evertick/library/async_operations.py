@@ -189,14 +189,14 @@ class AsyncOperations(Protocol):
         return list(await self._call(lambda operations: operations.blackouts(over).items))
 
     async def get_upcoming(
-        self, limit: int = 10, *, job: str | None = None, until: datetime | None = None
+        self, limit: int = 10, *, job: str | None = None, until: datetime | None = None, excluded: bool = False
     ) -> list[Fire]:
-        """The next runs, of all jobs or of one."""
+        """The next runs, of all jobs or of one; with `excluded` also occurrences that a calendar excludes."""
 
         def query(operations: LocalOperations) -> Sequence[Fire]:
             if job is None:
-                return operations.upcoming(limit, until).items
-            return operations.job_upcoming(job, limit, until).items
+                return operations.upcoming(limit, until, excluded=excluded).items
+            return operations.job_upcoming(job, limit, until, excluded=excluded).items
 
         return [fire for fire in await self._call(query) if fire.action == "start"]
 

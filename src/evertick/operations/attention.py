@@ -32,7 +32,10 @@ SKIPS_OF_US = 7 * DAY
 JUMP_SHOWN_US = HOUR
 LAG_MIN_SECONDS = 30.0
 
-_MEANT = (SkipReason.PAUSED, SkipReason.DISABLED, SkipReason.ALREADY_SUCCEEDED, SkipReason.CONDITION)
+_MEANT = (
+    *(SkipReason.PAUSED, SkipReason.DISABLED, SkipReason.CALENDAR),
+    *(SkipReason.ALREADY_SUCCEEDED, SkipReason.CONDITION),
+)
 """Skips that people chose."""
 _MEANT_WAITS = (WaitKind.HOLD, WaitKind.RATE)
 _ORDER = {kind: number for number, kind in enumerate(AttentionKind)}

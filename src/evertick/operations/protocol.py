@@ -235,12 +235,19 @@ class Operations(Protocol):
         """
         ...
 
-    def upcoming(self, count: int = 20, until: Moment | None = None, *, once: bool = False) -> Upcoming:
-        """The next occurrences of all jobs; with `once` only the first of each job."""
+    def upcoming(
+        self, count: int = 20, until: Moment | None = None, *, once: bool = False, excluded: bool = False
+    ) -> Upcoming:
+        """The next occurrences of all jobs; with `once` only the first of each job.
+
+        With `excluded` also those that a calendar excludes, with the reason and the name of the day.
+        """
         ...
 
-    def job_upcoming(self, job_id: str, count: int = 20, until: Moment | None = None) -> JobUpcoming:
-        """The next occurrences of a job, and how changes of the clock affect them."""
+    def job_upcoming(
+        self, job_id: str, count: int = 20, until: Moment | None = None, *, excluded: bool = False
+    ) -> JobUpcoming:
+        """The next occurrences of a job, and how changes of the clock affect them; `excluded` as in `upcoming`."""
         ...
 
     def plan(self, until: Moment, jobs: Collection[str] = (), limit: int = 100) -> Plan:

@@ -125,8 +125,10 @@ TIMELINE: Route[Timeline] = Route(
     *("GET", "/timeline", "schedule.Timeline", *_PERIOD),
     *("offset", "limit", "search", "tag", "state", "cells", "sort", "group", "open"),
 )
-UPCOMING: Route[Upcoming] = Route("GET", "/upcoming", "schedule.Upcoming", "limit", "to", "once")
-JOB_UPCOMING: Route[JobUpcoming] = Route("GET", "/jobs/{job}/upcoming", "schedule.JobUpcoming", "count", "to")
+UPCOMING: Route[Upcoming] = Route("GET", "/upcoming", "schedule.Upcoming", "limit", "to", "once", "excluded")
+JOB_UPCOMING: Route[JobUpcoming] = Route(
+    "GET", "/jobs/{job}/upcoming", "schedule.JobUpcoming", "count", "to", "excluded"
+)
 PLAN: Route[Plan] = Route("GET", "/plan", "schedule.Plan", "to", "job", "limit")
 LOAD: Route[Load] = Route("GET", "/load", "schedule.Load", "to")
 CRON: Route[CronPreview] = Route(

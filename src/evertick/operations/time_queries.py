@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import groupby, islice, pairwise, takewhile
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from evertick.errors import InvalidArgument
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_datetime, to_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SkipReason
-from evertick.model.schedule import ScheduleSpec, rule_of, written_spec
+from evertick.model.schedule import ScheduleSpec, has_calendar, rule_of, written_spec
 from evertick.operations.blackouts import find_blackouts
 from evertick.operations.context import Context, View, bounded
 from evertick.operations.figures import outcome_counts, skip_counts
@@ -41,7 +42,17 @@ from evertick.operations.submission import no_such_job
 from evertick.operations.time_text import check_zone, local_text, offset_text
 from evertick.planning.cron import Cron
 from evertick.planning.cron_grammar import ALIASES
-from evertick.planning.schedules import CronSchedule, Schedule, compile_all, compile_schedule, count_days, count_of
+from evertick.planning.schedules import (
+    CronSchedule,
+    Schedule,
+    compile_all,
+    compile_schedule,
+    count_days,
+    count_of,
+    excluded_of,
+    exclusion_of,
+    next_of,
+)
 from evertick.store import Tally
 
 FIRES_MAX = 10_000
@@ -62,22 +73,27 @@ class _DayBounds(NamedTuple):
     end: Instant
 
 
-def upcoming(context: Context, count: int = 20, until: Moment | None = None, *, once: bool = False) -> Upcoming:
+def upcoming(
+    context: Context, count: int = 20, until: Moment | None = None, *, once: bool = False, excluded: bool = False
+) -> Upcoming:
     """Paused and disabled jobs are left out."""
     bounded("count", count, 1, FIRES_MAX)
     view, end = context.view(), context.instant_or_none(until, is_ahead=True)
 
     def find() -> Upcoming:
-        fires = _fires(context, None, end, with_held=False, most=count, once=once)
+        fires = _fires(context, None, end, with_held=False, with_excluded=excluded, most=count, once=once)
         return Upcoming(tuple(_fire(context, fire) for fire in islice(fires, count)))
 
-    return view.kept(("upcoming", count, end, once), find)
+    return view.kept(("upcoming", count, end, once, excluded), find)
 
 
-def job_upcoming(context: Context, job_id: str, count: int = 20, until: Moment | None = None) -> JobUpcoming:
+def job_upcoming(
+    context: Context, job_id: str, count: int = 20, until: Moment | None = None, *, excluded: bool = False
+) -> JobUpcoming:
     """Clock changes are those of the coming year."""
     bounded("count", count, 1, FIRES_MAX)
-    fires = _fires(context, job_id, context.instant_or_none(until, job_id, is_ahead=True), with_held=False)
+    end = context.instant_or_none(until, job_id, is_ahead=True)
+    fires = _fires(context, job_id, end, with_held=False, with_excluded=excluded)
     notes, meaning = _clock_changes(context.definition_of(job_id), context.now())
     texts = {note.at: note.text for note in notes}
     return JobUpcoming(
@@ -109,7 +125,9 @@ def plan(context: Context, until: Moment, jobs: Collection[str] = (), limit: int
     for job_id in jobs:
         if job_id not in known:
             raise no_such_job(job_id, known)
-    fires = _fires(context, jobs or None, context.instant(until, is_ahead=True), ("start",), most=limit + 1)
+    fires = _fires(
+        context, jobs or None, context.instant(until, is_ahead=True), ("start",), with_excluded=True, most=limit + 1
+    )
     found = [_fire(context, fire) for fire in islice(fires, limit + 1)]
     return Plan(tuple(found[:limit]), has_more=len(found) > limit)
 
@@ -191,6 +209,8 @@ class _Fire(NamedTuple):
     detail: str
     starts_at: Instant | None
     """When its run starts, by the job's jitter; None: at its time."""
+    day: str | None = None
+    """The name of the day, if a calendar excludes it."""
 
 
 def _fires(
@@ -200,6 +220,7 @@ def _fires(
     actions: Sequence[Action] = ("start", "stop", "restart"),
     *,
     with_held: bool = True,
+    with_excluded: bool = False,
     most: int | None = None,
     once: bool = False,
 ) -> Iterator[_Fire]:
@@ -216,7 +237,29 @@ def _fires(
     if "start" in actions:
         yield from _delayed(view, {job_id for job_id, action, _ in streams if action == "start"}, context.now(), end)
     walk = context.next_due.walk(streams, context.now(), most, is_once=once)
-    for due in takewhile(lambda one: end is None or one.at <= end, walk):
+    coming = _coming(view, takewhile(lambda one: end is None or one.at <= end, walk))
+    excluded = [
+        _excluded(jobs[job_id], context.now(), end)
+        for job_id, action, specs in (streams if with_excluded else ())
+        if action == "start" and has_calendar(specs)
+    ]
+    yield from heapq.merge(coming, *excluded, key=lambda fire: fire.due) if excluded else coming
+
+
+def _excluded(job: Job, now: Instant, end: Instant | None) -> Iterator[_Fire]:
+    """Coming occurrences that the calendar of a job excludes."""
+    schedules, zone = excluded_of(compile_all(job.schedules)), zone_of(job, job.schedules)
+    at = next_of(schedules, now)
+    while at is not None and (end is None or at <= end):
+        why = exclusion_of(job.schedules, at)
+        if why is not None:
+            yield _Fire(Due(at, job.id), job, zone, SkipReason.CALENDAR, str(why), None, why.day)
+        at = next_of(schedules, at)
+
+
+def _coming(view: View, walk: Iterable[Due]) -> Iterator[_Fire]:
+    jobs, records = view.jobs, view.records
+    for due in walk:
         job = jobs[due.job_id]
         reason, detail = why_held(job, records.get(job.id))
         if reason is None and job.blackouts and due.action == "start":
@@ -261,6 +304,7 @@ def _fire_fields(fire: _Fire, now: Instant) -> dict[str, Any]:
         "what": "run" if fire.held is None else f"skip: {fire.held}",
         "reason": fire.held,
         "detail": fire.detail,
+        "day": fire.day,
     }
 
 

@@ -553,6 +553,8 @@ export interface Fire {
   what: string;
   reason: SkipReason | null;
   detail: string;
+  /** The name of the day, if a calendar excludes it; null: none does. */
+  day: string | null;
 }
 
 export interface ForgetBody {
@@ -979,6 +981,7 @@ export interface NotedFire {
   what: string;
   reason: SkipReason | null;
   detail: string;
+  day: string | null;
   note: string | null;
 }
 

@@ -30,7 +30,8 @@ from evertick.model.duration import duration_text
 def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, target: Target, output: str) -> None:
     """Show what will run until a given time.
 
-    The plan includes occurrences that would be skipped because their job is paused or disabled, with the reason.
+    The plan includes occurrences that would be skipped because their job is paused or disabled, or because a calendar
+    excludes their day, with the reason.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ from evertick.cli.times import MOMENT
 from evertick.model.duration import duration_text
 
 if TYPE_CHECKING:
-    from evertick.operations.results.schedule import Fire
+    from evertick.operations.results.schedule import Fire, JobUpcoming
 
 
 @click.command()
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--job", metavar="JOB", shell_complete=complete_jobs, help="Only this job, with its schedule explained.")
 @click.option("--count", "-n", type=click.IntRange(1, 10_000), default=12, show_default=True, help="Number of runs.")
 @click.option("--until", metavar="TIME", help="Only runs up to this time.")
+@click.option("--all", "excluded", is_flag=True, help="Also occurrences that a calendar excludes, with the day.")
 @click.option("--after", type=MOMENT, metavar="TIME", help="Start from this time; default: now.")
 @target_options
 @output_option
@@ -35,6 +36,7 @@ def upcoming(
     job: str | None,
     count: int,
     until: str | None,
+    excluded: bool,
     after: int | None,
     target: Target,
     output: str,
@@ -48,6 +50,7 @@ def upcoming(
     Examples:
       evertick upcoming examples
       evertick upcoming jobs --until 2027-01-01T00:00:00Z --count 100 -o json
+      evertick upcoming jobs --job report --all
     """
     from evertick.operations.results.schedule import Upcoming
 
@@ -55,7 +58,10 @@ def upcoming(
     if after is not None and chosen.server is not None:
         raise click.UsageError("--after and --server cannot be combined.")
     with chosen.operations(may_be_new=True, at=after) as operations:
-        found = operations.upcoming(count, until) if job is None else operations.job_upcoming(job, count, until)
+        if job is None:
+            found: Upcoming | JobUpcoming = operations.upcoming(count, until, excluded=excluded)
+        else:
+            found = operations.job_upcoming(job, count, until, excluded=excluded)
         jobs = operations.list_jobs(limit=1)
     fires = found.items
     show(output, found, _table(fires), rows=fires)
@@ -82,7 +88,7 @@ def _table(fires: Sequence[Fire]) -> Table:
     columns: tuple[Column, ...] = (
         Column("In", lambda fire: duration_text(round(fire.wait_seconds * 1_000_000)), "green", right=True),
         Column("Job", "job", "bold cyan"),
-        Column("Action", "action"),
+        Column("Action", lambda fire: fire.what if fire.day else fire.action),
         Column("Local time", "local", "bold"),
         *start_columns(fires),
         Column("Zone", lambda fire: f"{fire.timezone} {fire.offset}", optional=True),

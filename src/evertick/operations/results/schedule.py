@@ -37,6 +37,8 @@ class Fire(Result):
     what: str
     reason: SkipReason | None
     detail: str
+    day: str | None
+    """The name of the day, if a calendar excludes it; null: none does."""
 
 
 @dataclass(frozen=True, slots=True)
