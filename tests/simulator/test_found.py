@@ -28,6 +28,7 @@ from evertick.loop.messages import (
     StepsSeen,
     TriggerJob,
 )
+from evertick.model.blackout import Blackout
 from evertick.model.bucket import BUCKETS
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import HOUR, MINUTE, SECOND
@@ -664,3 +665,24 @@ def test_a_resume_is_answered_although_the_job_is_deleted_before_it_is_planned()
     driver.say(ResumeJob("r2", "report"), DefinitionsChanged(removed=["report"]))
     driver.run_until(driver.now + 2 * MINUTE, 10 * SECOND)
     assert driver.store.requests(["r2"])[0].answer is not None
+
+
+def test_an_occurrence_of_a_blackout_that_is_over_by_a_clock_that_was_ahead_fires_at_its_next_owner():
+    """It was entered ahead, as one of the blackout. Nothing holds the job any more, so no end will decide about it."""
+    dark = Blackout(NINE + 10 * MINUTE, NINE + 25 * MINUTE, "maintenance")
+    every_ten = replace(EVERY_MINUTE, schedules=(EverySpec(10 * MINUTE),), blackouts=(dark,))
+    driver = LoopDriver(every_ten)
+    driver.own()
+    driver.write()
+    ahead = LoopDriver(every_ten, store=driver.store, now=NINE + 40 * MINUTE)
+    ahead.say()
+    ahead.now = NINE + 12 * MINUTE  # its clock is set right
+    ahead.own()
+    ahead.write()
+    twenty = RunKey("report", NINE + 20 * MINUTE)
+    assert present(ahead.store.line(twenty)).state is PLANNED
+    successor = LoopDriver(every_ten, store=driver.store, node="b", now=NINE + 21 * MINUTE)
+    successor.own()
+    successor.write()
+    (asked,) = [one for effect in successor.effects if isinstance(effect, Reconcile) for one in effect.runs]
+    assert asked.key == twenty

@@ -201,8 +201,10 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: lis
         job.planned[run.key] = run
         state.ring.put(run.due_at(turn.now), run)
         return
-    if row.state is PLANNED and run.facts.held_until and blackout_at(job.job.blackouts, row.key.scheduled_for):
+    is_held = run.facts.held_until and blackout_at(job.job.blackouts, state.furthest_now) is not None
+    if row.state is PLANNED and is_held and blackout_at(job.job.blackouts, row.key.scheduled_for):
         # It was entered ahead of a blackout that began since: nothing has launched it, and the end decides about it.
+        # By a clock that was ahead the end may be past already: then nothing holds the job, and it fires as any other.
         if job.planned is None:
             job.planned = {}
         job.planned[run.key] = run
