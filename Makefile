@@ -18,7 +18,7 @@ PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes test-systemd lint check format bench plots soak seeds soak-nodes growth faults fuzz docs pictures lock release clean
+.PHONY: help run web test test-kubernetes test-image test-systemd lint check format bench plots soak seeds soak-nodes growth faults fuzz docs pictures lock release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,10 @@ test: $(DEV) $(PAGE) ## provision what the tests need, run everything
 test-kubernetes: $(DEV) ## build (once) and start a real cluster, run the tests that need one; as root
 	@$(BIN)/python -m tests.kubernetes.binaries >/dev/null
 	$(PYTEST) -n 0 tests/kubernetes
+
+test-image: $(DEV) $(PAGE) ## build the container image, start it without rights on a read-only file system, run its tests
+	@$(BIN)/python -m tests.provision
+	$(PYTEST) -n 0 --timeout 1500 tests/image
 
 test-systemd: $(DEV) ## start systemd in namespaces, run the tests that need it; as root
 	$(BIN)/python -m tests.systemd.boot $(PYTEST) -n 0 tests/systemd

@@ -221,7 +221,7 @@ class PodmanServer(Supervised):
         registries.write_text("".join(f'[[registry]]\nlocation = "{host}"\ninsecure = true\n' for host in hosts))
         self._env = {"CONTAINERS_CONF": str(settings), "CONTAINERS_REGISTRIES_CONF": str(registries)}
         places = ["--root", str(self.folder / "root"), "--runroot", str(self.folder / "run")]
-        self._words = [*_without_hybrid_cgroups(), str(program), *places, "--storage-driver", "vfs"]
+        self._words = [*without_hybrid_cgroups(), str(program), *places, "--storage-driver", "vfs"]
         self.call("import", str(image), IMAGE)
         self.serve()
 
@@ -265,7 +265,7 @@ class PodmanServer(Supervised):
         return True
 
 
-def _without_hybrid_cgroups() -> list[str]:
+def without_hybrid_cgroups() -> list[str]:
     """crun refuses a machine with both versions of control groups; without the mount of the second it sees one."""
     second = Path("/sys/fs/cgroup/unified")
     if not second.is_dir():
