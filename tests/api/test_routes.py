@@ -39,6 +39,7 @@ QUESTIONS = {
     "/jobs/{job}/durations": {"/jobs/etl/durations"},
     "/jobs/{job}/catchup": {"/jobs/etl/catchup", "/jobs/etl/catchup?keep=all"},
     "/jobs/{job}/badge": {"/jobs/etl/badge"},
+    "/blackouts": {"/blackouts"},
     "/runs": {
         "/runs",
         "/runs?job=etl&state=failed&trigger=scheduler&executor=local",
