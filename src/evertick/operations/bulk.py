@@ -142,7 +142,7 @@ def _of_run(context: Context, action: BulkAction, row: LedgerRow) -> BulkItem:
         obstacle = BulkObstacle.NO_FAILED_STEP
     elif action is BulkAction.RETRY_FAILED:
         try:
-            resume_params(row, context.jobs.get(key.job_id))
+            resume_params(row, context.written_jobs.get(key.job_id))
         except Conflict as error:
             obstacle, detail = BulkObstacle.REFUSED, str(error)
     name, at = context.name_of(key.job_id), moment_of(key.scheduled_for)

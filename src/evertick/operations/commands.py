@@ -71,7 +71,7 @@ def trigger(
     if trigger not in TRIGGERS:
         raise InvalidArgument(f"a run cannot be requested with the trigger '{trigger}'.", field="trigger")
     context.require_job(job_id)
-    text = params_text(context.jobs.get(job_id), params or {})
+    text = params_text(context.written_jobs.get(job_id), params or {})
     request = trigger_request(_id(request_id), job_id, context.now(), by=by or context.by, params=text, trigger=trigger)
     return _submit(context, request, wait_seconds, is_new=not request_id)
 
@@ -111,7 +111,7 @@ def retry(
         raise Conflict(f"the run {run_id} is {row.state}. Next: wait until it ends, or cancel it.")
     if row.occurrences > 1:
         raise Conflict(f"{run_id} is a gap of {row.occurrences:,} skipped occurrences. Next: backfill them.")
-    job = context.jobs.get(key.job_id)
+    job = context.written_jobs.get(key.job_id)
     request = retry_request(_id(request_id), row, context.now(), by=by or context.by, job=job, from_failed=from_failed)
     return _submit(context, request, wait_seconds, is_new=not request_id)
 

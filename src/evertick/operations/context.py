@@ -170,6 +170,11 @@ class Context:
     def jobs(self) -> Mapping[str, Job]:
         return self.definitions().jobs
 
+    @property
+    def written_jobs(self) -> Mapping[str, Job]:
+        """The jobs as their files have them: a request for a run need not read the ledger's blackouts."""
+        return self._definitions().jobs
+
     def view(self) -> View:
         """All jobs, at most `keep_us` ago."""
         folder = self.definitions()
@@ -223,23 +228,23 @@ class Context:
 
     def require(self, job_id: str) -> JobRecord | None:
         """What the ledger keeps about a job; one that neither it nor the definitions know is `NotFound`."""
-        return find_record(self.store, job_id, self.jobs)
+        return find_record(self.store, job_id, self.written_jobs)
 
     def is_job(self, job_id: str) -> bool:
         """Whether a job with this id is defined or in the ledger."""
-        return is_known(self.store, job_id, self.jobs)
+        return is_known(self.store, job_id, self.written_jobs)
 
     def require_job(self, job_id: str) -> None:
         """`NotFound` unless a job with this id is defined or in the ledger."""
         if not self.is_job(job_id):
-            raise no_such_job(job_id, {*self.jobs, *self.view().records})
+            raise no_such_job(job_id, {*self.written_jobs, *self.view().records})
 
     def find_run(self, reference: str) -> LedgerRow:
         """The run that a text names: its id, a beginning of it, or its job for the latest."""
-        return find_referenced(self.store, reference, self.jobs, self.now())
+        return find_referenced(self.store, reference, self.written_jobs, self.now())
 
     def specs(self, job_id: str) -> tuple[ScheduleSpec, ...]:
-        return specs_of(self.store, job_id, self.jobs)
+        return specs_of(self.store, job_id, self.written_jobs)
 
     def all_specs(self, job_ids: Sequence[str]) -> Mapping[str, tuple[ScheduleSpec, ...]]:
         """Of many jobs at once: as their definitions say, else as the ledger last knew them."""
@@ -250,7 +255,7 @@ class Context:
 
     def zone(self, job_id: str | None) -> str:
         """The zone in which times about a job are written; UTC where it is about all of them."""
-        return "UTC" if job_id is None else zone_of(self.jobs.get(job_id), self.specs(job_id))
+        return "UTC" if job_id is None else zone_of(self.written_jobs.get(job_id), self.specs(job_id))
 
     def runs(self, rows: Iterable[LedgerRow]) -> tuple[Run, ...]:
         """Rows of the ledger, each with the name and the time zone of its job."""
@@ -258,7 +263,7 @@ class Context:
         return tuple(run_of(row, jobs.get(row.key.job_id)) for row in rows)
 
     def name_of(self, job_id: str) -> str:
-        return name_of(job_id, self.jobs.get(job_id))
+        return name_of(job_id, self.written_jobs.get(job_id))
 
     def instant(
         self, at: Moment, job_id: str | None = None, zone: str | None = None, *, is_ahead: bool = False
