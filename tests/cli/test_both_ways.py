@@ -27,7 +27,7 @@ FILES = {
     "hourly.yaml": "schedule: '0 * * * *'\ncatchupWindow: 6h\noverlapPolicy: all\ncommand: 'true'\n",
     "sleeper.yaml": "command: exec sleep 600\n",
 }
-PASSING = re.compile(r"(in|for) (?:\d+[dhms]+(?:\d+m?s)?)+")
+PASSING = re.compile(r"(in|for) (?:\d+(?:\.\d+)?[dhms]+(?:\d+m?s)?)+")
 """What a sentence says about how long something takes from now."""
 MOVING = {"wait_seconds", "watermark", "now", "generated_at"}
 WAYS = ("the ledger", "the server", "the folder's server")

@@ -212,9 +212,9 @@ class ServedCluster:
         (row,) = self.rows(name)
         return row
 
-    def holder(self) -> Served:
+    def holder(self, *, has_started: bool = True) -> Served:
         """The node that the ledger says has the run, once it also says that the run has started."""
-        has_it = lambda row: row.executor and row.started_at  # noqa: E731
+        has_it = lambda row: row.executor and (row.started_at or not has_started)  # noqa: E731
         row = wait_for(lambda: next(filter(has_it, self.rows()), None), "the ledger to know of it")
         return self.nodes[row.executor.partition("@")[2]]
 
