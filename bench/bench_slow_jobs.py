@@ -21,7 +21,7 @@ LIMIT_MS = 1_000.0
 
 
 def beside_slow(slow: int, rounds: int, seconds: int) -> tuple[float, float]:
-    """Median milliseconds until a fast job starts: alone, and while so many jobs hang in their conditions."""
+    """Median milliseconds until a fast job starts: alone, and while `slow` jobs hang in their conditions."""
     hangs = Condition(ConditionKind.COMMAND, f"sleep {seconds}")
     policy = Policy(overlap=Overlap(OverlapKind.PARALLEL, 1_000))
     fast = Job("fast", work=WORK, policy=policy)

@@ -30,7 +30,7 @@ def turn() -> int:
 
 
 def share_of(cases: Sequence[Case], count: int, offset: int = 0) -> list[Case]:
-    """So many of the cases, evenly spread; all of them with `make seeds`. Other offsets give other ones."""
+    """This number of the cases, evenly spread; all of them with `make seeds`. Other offsets give other ones."""
     if IS_WHOLE or count >= len(cases):
         return list(cases)
     start = (turn() + offset) % len(cases)
@@ -38,5 +38,5 @@ def share_of(cases: Sequence[Case], count: int, offset: int = 0) -> list[Case]:
 
 
 def share(count: int, whole: int) -> int:
-    """So many of something, or the whole of it with `make seeds`."""
+    """This number of something, or the whole of it with `make seeds`."""
     return whole if IS_WHOLE else count

@@ -16,7 +16,7 @@ from tests.share import share
 ROOT = Path(__file__).parent.parent.parent
 MEMORY = Path("/dev/shm")
 TRIED = {"sqlite": 25, "files": 100, "postgres": 12, "mysql": 12}
-"""At so many of the calls it dies, at all of them with `make seeds`; at other ones on each store."""
+"""The number of calls at which it dies; `make seeds` takes all of them. Each store has other ones."""
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ class Machine:
         return path.read_text().splitlines() if path.exists() else []
 
     def wait_for_ends(self, more: int) -> None:
-        """Until so many more runs have ended."""
+        """Return when this number of further runs has ended."""
         goal = len(self.lines("ended")) + more
         wait_for(lambda: len(self.lines("ended")) >= goal or None, f"{more} more runs", self.describe)
 

@@ -26,7 +26,7 @@ from tests.ports import free_port
 SCHEDULER, API, KEEPER = "scheduler", "API", "keeper"
 ASKERS = 4
 LONG_EACH = 10
-"""One job of so many runs for two seconds, so that a kill of the keeper meets runs."""
+"""One in this number of jobs runs for two seconds, so that a kill of the keeper meets runs."""
 PATIENCE_SECONDS = 300.0
 
 
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
     jobs: int = 1_000
     period: int = 60
-    """Each job is due once in so many seconds; a divisor of 60."""
+    """Seconds between two occurrences of a job; a divisor of 60."""
     seconds: float = 1_800.0
     storm: float = 2 / 3
     """The share of the time in which processes are killed; in the rest memory must not grow."""

@@ -160,7 +160,7 @@ class RunEnds:
                     del self._waiting[job]
 
     def tell(self, fact: Fact | int) -> None:
-        """In the thread of the scheduler, for everything that happens: usually there is nobody to wake."""
+        """Called in the thread of the scheduler for every fact; most of the time no call waits."""
         if not self._waiting or not isinstance(fact, Change | Entry) or fact.state not in TERMINAL:
             return
         with self._lock:
