@@ -65,7 +65,7 @@ class ScriptedExecutor:
         acts = self.acts.get(key.job_id, [Act()])
         act = acts.pop(0) if len(acts) > 1 else acts[0]
         if act.refused:
-            return LaunchRefused(key, number, "full")
+            return LaunchRefused(key, number, "full", launch.fence)
         self.attempts[key, number] = Attempt(act)
         if act.broken:
             end = RunFinished(key, number, self.clock.now, SKIPPED, None, "it said no", broken=act.broken)

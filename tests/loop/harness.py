@@ -20,15 +20,15 @@ from evertick.loop.effects import (
     Effect,
     Launch,
     Log,
-    LookUp,
     LookUpOutcomes,
+    LookUpPlacements,
     LookUpStops,
+    LookUpSubRuns,
     ReadReports,
-    Recall,
     Reconcile,
     Record,
+    ReportSubRunEnd,
     Stop,
-    TellStep,
 )
 from evertick.loop.messages import (
     BatchFenced,
@@ -44,10 +44,10 @@ from evertick.loop.messages import (
 )
 from evertick.loop.state import State
 from evertick.model.answer import Answer
-from evertick.model.bucket import BUCKETS
 from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_text, to_datetime
 from evertick.model.job import Job
+from evertick.model.ledger import BUCKETS
 from evertick.model.lifecycle import OPEN, SUCCEEDED, RunState, Trigger
 from evertick.model.policy import Missed, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, LedgerRow, RunKey
@@ -156,7 +156,7 @@ class World:
         """What a process hears before it owns anything."""
         self.launches: list[tuple[Instant, Launch]] = []
         self.stops: list[tuple[Instant, Stop]] = []
-        self.told: list[TellStep] = []
+        self.told: list[ReportSubRunEnd] = []
         self.logs: list[Log] = []
         self.spins = 0
         """How often the loop asked to be called at once although it had nothing to do."""
@@ -177,7 +177,7 @@ class World:
         self.incarnation = f"start-{next(self._numbers)}"
         self.born_at = self.now
         self.state = State(self.settings, "node", self.incarnation, self.now)
-        self.writes: list[Commit | Record | LookUp | LookUpOutcomes | LookUpStops | Audit | ReadReports] = []
+        self.writes: list[Commit | Record | LookUpSubRuns | LookUpOutcomes | LookUpStops | Audit | ReadReports] = []
         self.turns.clear()
         self.inbox: list[Message] = [
             DefinitionsResynced(list(self.jobs.values()), self.are_whole),
@@ -327,11 +327,11 @@ class World:
                 self.executor.stop(effect)
             case Reconcile():
                 self.executor.reconcile(effect)
-            case LookUp() | LookUpOutcomes() | LookUpStops() | Audit() | ReadReports():
+            case LookUpSubRuns() | LookUpOutcomes() | LookUpStops() | Audit() | ReadReports():
                 self.writes.append(effect)
-            case TellStep():
+            case ReportSubRunEnd():
                 self.told.append(effect)
-            case Recall(job_id):
+            case LookUpPlacements(job_id):
                 self.inbox.append(recall(self.store, job_id))
             case Log():
                 self.logs.append(effect)
@@ -354,7 +354,7 @@ class World:
                     self.inbox += open_runs(self.store, audit)
                 case ReadReports(number, buckets):
                     self.inbox += [*forwarded_reports(self.store, buckets), ReportsRead(number)]
-                case LookUp(keys):
+                case LookUpSubRuns(keys):
                     self.inbox += look_up(self.store, keys)
                 case Record(number, changes):
                     self.inbox.append(ChangesRecorded([number], self.store.record(changes)))

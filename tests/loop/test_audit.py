@@ -92,7 +92,7 @@ def test_a_launch_that_is_refused_late_and_offered_again_is_not_lost():
     assert stuck(here) == []
 
 
-def test_what_waits_for_something_is_left_alone():
+def test_an_entry_that_waits_for_something_is_not_repaired():
     here = world(
         job("a", EverySpec(MINUTE), overlap=WAIT),
         job("paused", EverySpec(MINUTE), overlap=WAIT),
@@ -130,7 +130,7 @@ def replace_state(here: World):
     return row._replace(state=PLANNED, attempt=0, started_at=None, finished_at=None)
 
 
-def test_only_so_many_entries_are_looked_at_in_one_turn(monkeypatch):
+def test_the_entries_looked_at_in_one_turn_are_limited(monkeypatch):
     monkeypatch.setattr("evertick.loop.audit.PORTION", 3)
     here = world(job("a", EverySpec(MINUTE), overlap=WAIT), settings=LAZY)
     here.act("a", FOREVER)

@@ -18,8 +18,10 @@ from evertick.model.blackout import (
 )
 from evertick.model.facts import read_facts
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.schedule import AtSpec, EverySpec
+from evertick.model.ledger import ScheduleLine
+from evertick.model.schedule import AtSpec, EverySpec, specs_to_text
 from evertick.planning.verify import verify_ledger
+from evertick.store import Batch
 from tests.loop.harness import at, catching_up, job, world
 
 MINUTELY = EverySpec(MINUTE)
@@ -60,7 +62,7 @@ def test_nothing_starts_from_the_first_instant_on_and_the_end_is_not_part_of_it(
     assert is_sound(here)
 
 
-def test_it_is_caught_up_as_after_a_pause():
+def test_a_blackout_is_caught_up_as_after_a_pause():
     here = world(dark(**ALL))
     here.run_until("08:36:10")
     caught_up = [f"08:3{minute} succeeded catchup" for minute in (2, 3, 4)]
@@ -187,7 +189,7 @@ def removed(blackout: AddedBlackout, when: str) -> AddedBlackout:
 
 @pytest.mark.parametrize("missed", [{}, ALL], ids=["without catch-up", "with catch-up"])
 @pytest.mark.parametrize("seen_at", ["08:30:30", "08:31:57", "08:31:59.999"])
-def test_one_that_is_added_ahead_does_what_one_of_the_settings_does(missed, seen_at):
+def test_a_blackout_added_ahead_does_what_one_of_the_settings_does(missed, seen_at):
     declared, added = world(dark(**missed), job("b", MINUTELY)), world(job("a", MINUTELY, **missed), job("b", MINUTELY))
     added.run_until(seen_at)
     see(added, ADDED)
@@ -198,14 +200,14 @@ def test_one_that_is_added_ahead_does_what_one_of_the_settings_does(missed, seen
     assert is_sound(added)
 
 
-def test_one_that_is_added_for_the_future_writes_nothing():
+def test_a_blackout_added_for_the_future_writes_nothing():
     here = world(job("a", MINUTELY))
     here.run_until("08:31:10")
     see(here, ADDED)
     assert [effect for effect in here.turns[-1][2] if type(effect).__name__ == "Commit"] == []
 
 
-def test_one_that_begins_now_leaves_what_was_decided_and_holds_the_rest():
+def test_a_blackout_that_begins_now_leaves_what_was_decided_and_holds_the_rest():
     here = world(job("a", MINUTELY))
     here.run_until("08:32:30")
     see(here, ADDED)
@@ -226,7 +228,7 @@ def test_one_that_begins_now_leaves_what_was_decided_and_holds_the_rest():
     [({}, skipped("08:32", "08:33")), (ALL, ["08:32 succeeded catchup", "08:33 succeeded catchup"])],
     ids=["without catch-up", "with catch-up"],
 )
-def test_one_that_is_removed_while_it_lasts_ends_then(missed, inside):
+def test_a_blackout_that_is_removed_while_it_lasts_ends_then(missed, inside):
     here = world(job("a", MINUTELY, **missed))
     see(here, ADDED)
     here.run_until("08:33:30")
@@ -248,7 +250,7 @@ def test_an_occurrence_between_the_removal_and_its_takeover_is_on_time():
     assert is_sound(here)
 
 
-def test_one_that_is_removed_before_it_begins_never_was():
+def test_a_blackout_that_is_removed_before_it_begins_never_was():
     here = world(job("a", MINUTELY))
     see(here, ADDED)
     here.run_until("08:31:58")
@@ -272,7 +274,18 @@ def test_a_restart_inside_one_finds_it_in_the_ledger(until):
     assert is_sound(here)
 
 
-def test_one_that_was_removed_during_a_downtime_still_says_why_nothing_ran():
+@pytest.mark.parametrize("missed", [{}, ALL], ids=["without catch-up", "with catch-up"])
+def test_a_blackout_added_just_before_a_crash_holds_what_was_entered_ahead(missed):
+    here = world(job("a", MINUTELY, **missed))
+    here.run_until("08:31:58")
+    here.restart(after=30 * SECOND, told=[BlackoutsSeen((ADDED,))])
+    here.run_until("08:36:10")
+    inside = skipped("08:32", "08:33", "08:34") if not missed else [f"08:3{n} succeeded catchup" for n in "234"]
+    assert sorted(here.ledger()) == sorted(["08:31 succeeded", *inside, "08:35 succeeded", "08:36 succeeded"])
+    assert is_sound(here)
+
+
+def test_a_blackout_removed_during_a_downtime_still_says_why_nothing_ran():
     here = world(job("a", MINUTELY))
     see(here, ADDED)
     here.run_until("08:32:30")
@@ -283,7 +296,7 @@ def test_one_that_was_removed_during_a_downtime_still_says_why_nothing_ran():
     assert is_sound(here)
 
 
-def test_it_concerns_jobs_by_id_by_tag_or_all_and_those_that_come_later():
+def test_a_blackout_concerns_jobs_by_id_by_tag_or_all_and_those_that_come_later():
     tagged = replace(job("tagged", MINUTELY), tags=("db",))
     here = world(job("a", MINUTELY), tagged)
     see(here, replace(ADDED, jobs=(), tags=("db",)))
@@ -312,3 +325,19 @@ def test_the_ledger_keeps_every_field_and_ignores_those_of_a_later_version():
     every = AddedBlackout("b2", 1, 5, "größe", ("a",), ("t",), added_at=3, added_by="ann")
     later = blackout_text(every).replace("{", '{"later": 1, ', 1)
     assert read_blackouts([later, blackout_text(ADDED)]) == (every, ADDED)
+
+
+def test_what_an_earlier_schedule_decided_under_a_clock_ahead_outlives_a_blackout():
+    """The job was edited while the clock was ahead: the new schedule would not plan what the old one has entered."""
+    here = world(job("a", MINUTELY))
+    here.run_until("08:31:58")
+    here.crash()
+    (record,) = here.store.load().jobs
+    edited = job("a", AtSpec(at("09:00")))
+    line = ScheduleLine("a", at("08:32:30"), specs_to_text(edited.schedules))
+    changed = record._replace(watermark=at("08:32:30"), since=at("08:32:30"), fingerprint=edited.fingerprint)
+    here.store.commit(Batch(by="other", jobs=[changed], schedules=[line]))
+    here.restart(after=30 * SECOND, jobs=[edited], told=[BlackoutsSeen((ADDED,))])
+    here.run_until("08:36:10")
+    assert "08:32 succeeded" in here.ledger()
+    assert is_sound(here)

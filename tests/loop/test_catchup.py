@@ -14,7 +14,7 @@ from tests.loop.harness import Act, catching_up, job, retries, world
 MINUTELY = EverySpec(MINUTE)
 
 
-def test_nothing_is_said_when_nothing_was_missed():
+def test_nothing_is_logged_when_nothing_was_missed():
     here = world(job("a", MINUTELY, **catching_up("all")))
     here.run_until("08:31:10")
     here.restart(after=20 * SECOND)
@@ -44,7 +44,7 @@ def test_a_catch_up_is_told_from_summary_to_completion():
     assert completed["duration_us"] == 2 * SECOND
 
 
-def test_each_skip_is_told_with_its_reason():
+def test_each_skip_is_reported_with_its_reason():
     here = world(job(**catching_up("skip")))
     here.restart(after=3 * HOUR)
     here.run_for(MINUTE)
@@ -52,7 +52,7 @@ def test_each_skip_is_told_with_its_reason():
     assert skips == [("2026-03-02T10:00:00Z", "overlap"), ("2026-03-02T11:00:00Z", "overlap")]
 
 
-def test_a_gap_is_told_once_with_its_count():
+def test_a_gap_is_reported_once_with_its_count():
     here = world(job("a", MINUTELY))
     here.restart(after=2 * HOUR)
     skips: list[Any] = [log.fields["occurrences"] for log in here.logs if log.event == "run.skipped"]
@@ -69,7 +69,7 @@ def test_a_retried_run_is_dispatched_once():
     assert len(here.started()) == 2
 
 
-def test_a_resume_that_catches_up_is_told_as_a_catch_up():
+def test_a_resume_that_catches_up_is_reported_as_a_catch_up():
     here = world(job(**catching_up("all")))
     here.say(PauseJob("p", "a"))
     here.stall(3 * HOUR)
@@ -86,7 +86,7 @@ def test_a_backlog_beyond_the_cap_keeps_the_newest():
     assert here.ledger()[0] == "08:31..08:55 skipped cap x25"
 
 
-def test_caught_up_runs_are_told_apart_by_their_trigger():
+def test_caught_up_runs_are_recognised_by_their_trigger():
     here = world(job("a", MINUTELY, **catching_up("all")))
     here.restart(after=2 * MINUTE + 40 * SECOND)
     here.run_until("08:33:10")

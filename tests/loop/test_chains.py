@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from evertick.loop.messages import ChainArrived, PauseJob, ResumeJob
+from evertick.loop.messages import PauseJob, ResumeJob, UpstreamEnded
 from evertick.model.facts import read_facts
 from evertick.model.instant import MINUTE, SECOND, to_text
 from evertick.model.job import After, AfterEnd, AfterMode
@@ -92,7 +92,7 @@ def test_a_skipped_occurrence_is_not_an_end():
 def test_an_end_that_no_longer_counts_is_ignored():
     """The job was edited while the message was under way, or the node that sent it had an older definition."""
     here = world(job("a"), after("a", on=AfterEnd.FAILURE))
-    here.say(ChainArrived("c1", "z", "a", here.now))
+    here.say(UpstreamEnded("c1", "z", "a", here.now))
     here.run_for(SECOND)
     assert here.ledger("z") == []
 
@@ -231,5 +231,5 @@ def test_a_paused_job_runs_after_it_is_resumed():
 
 def test_word_for_a_job_that_no_longer_runs_after_it_is_answered_and_ignored():
     here = world(job("a"), job("z"))
-    here.say(ChainArrived("c1", "z", "a", here.now))
+    here.say(UpstreamEnded("c1", "z", "a", here.now))
     assert here.ledger("z") == []

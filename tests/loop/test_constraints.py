@@ -8,7 +8,6 @@ import pytest
 
 from evertick.loop.effects import Notify, Record
 from evertick.loop.messages import RunFinished
-from evertick.model.bucket import bucket_of
 from evertick.model.constraint import (
     Action,
     ActionKind,
@@ -21,7 +20,7 @@ from evertick.model.constraint import (
     RequirePreviousSuccess,
 )
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.ledger import Batch
+from evertick.model.ledger import Batch, bucket_of
 from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, SKIPPED, SUCCEEDED, TIMED_OUT, RunState, Trigger
 from evertick.model.policy import Overlap, OverlapKind
 from evertick.model.run import Change, Entry, RunKey
@@ -90,7 +89,7 @@ def test_another_job_may_be_required():
     assert [line.split()[1] for line in here.ledger("a")] == ["succeeded", "skipped", "succeeded"]
 
 
-def test_a_run_that_is_longer_than_expected_goes_on_and_is_told_once():
+def test_a_run_that_is_longer_than_expected_continues_and_is_reported_once():
     webhook = Action(ActionKind.WEBHOOK, url="https://example.com/hook")
     here = world(bound("a", MaxExpectedRunTime(10 * SECOND, (webhook,))))
     here.act("a", FOREVER)
@@ -212,7 +211,7 @@ def test_skip_next_is_remembered_across_a_restart():
     assert here.ledger() == ["08:31 skipped condition", "08:32 skipped condition", "08:33 succeeded"]
 
 
-def test_a_run_that_is_expected_to_end_is_watched_across_a_restart_and_told_once():
+def test_a_run_that_is_expected_to_end_is_watched_across_a_restart_and_reported_once():
     here = world(bound("a", MaxExpectedRunTime(20 * SECOND, (WEBHOOK,))))
     here.act("a", FOREVER)
     here.run_until("08:31:10")
@@ -222,6 +221,28 @@ def test_a_run_that_is_expected_to_end_is_watched_across_a_restart_and_told_once
     here.restart()
     here.run_until("08:31:50")
     assert notices(here) == []
+
+
+def test_an_overdue_run_is_known_by_its_facts_whatever_its_detail_says():
+    here = world(bound("a", MaxExpectedRunTime(20 * SECOND, (WEBHOOK,))))
+    here.act("a", FOREVER)
+    here.run_until("08:31:40")
+    assert notices(here) == ["maxExpectedRunTime"]
+    run = here.line("08:31")
+    here.store.record([Change(run.key, run.state, here.now, run.fence, detail="another text")])
+    here.restart()
+    here.run_until("08:31:50")
+    assert notices(here) == []
+
+
+def test_the_next_attempt_of_an_overdue_run_is_watched_across_a_restart():
+    here = world(bound("a", MaxExpectedRunTime(10 * SECOND, (WEBHOOK,)), retry=retries(1, delay_us=SECOND)))
+    here.act("a", Act(lasts_us=15 * SECOND, state=FAILED), FOREVER)
+    here.run_until("08:31:18")
+    assert notices(here) == ["maxExpectedRunTime"]
+    here.restart()
+    here.run_until("08:31:50")
+    assert notices(here) == ["maxExpectedRunTime"]
 
 
 @pytest.mark.parametrize(

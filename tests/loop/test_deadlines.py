@@ -208,7 +208,7 @@ def test_an_occurrence_that_a_condition_skips_has_no_deadline_also_after_a_resta
     assert missed(here) == []
 
 
-def test_an_edit_of_the_command_keeps_the_deadline_and_one_of_the_schedule_begins_anew():
+def test_an_edit_of_the_command_keeps_the_deadline_and_one_of_the_schedule_resets_it():
     one = job(expectation=WITHIN)
     here = world(one)
     here.act("a", BROKEN)

@@ -57,7 +57,7 @@ def test_a_retry_after_an_edit_runs_and_names_the_new_one():
     assert [one.definition for one in read_attempts(line.earlier)] == [old.definition]
 
 
-def test_a_restart_tells_the_ledger_nothing_that_it_knows():
+def test_a_restart_writes_nothing_that_the_ledger_has():
     here = world(OLD)
     here.run_until("09:30")
     before = here.store.contents().definitions
@@ -66,7 +66,7 @@ def test_a_restart_tells_the_ledger_nothing_that_it_knows():
     assert here.store.contents().definitions == before
 
 
-def test_an_edit_while_nobody_was_there_is_told_at_the_start():
+def test_an_edit_during_a_downtime_is_reported_at_the_start():
     here = world(OLD)
     here.run_until("09:30")
     here.restart(after=HOUR, jobs=[NEW])
@@ -81,7 +81,7 @@ def test_a_job_that_no_file_defines_has_none():
     assert (here.line("09:00").definition, here.store.contents().definitions) == ("", ())
 
 
-def test_what_became_of_an_attempt_is_kept_when_the_next_one_runs():
+def test_the_result_of_an_attempt_is_kept_when_the_next_one_runs():
     here = world(job(retry=retries(2)))
     here.act("a", FOREVER)
     here.run_until("09:00:01")

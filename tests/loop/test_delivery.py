@@ -19,10 +19,9 @@ from evertick.loop.messages import (
     BucketsGained,
     BucketsLost,
     CancelRun,
-    ChainArrived,
     ChangesRecorded,
+    DefinitionEventsLost,
     DefinitionsChanged,
-    DefinitionsDoubtful,
     DefinitionsResynced,
     ForwardedReport,
     LaunchRefused,
@@ -34,7 +33,7 @@ from evertick.loop.messages import (
     OrphansFound,
     OutcomesSeen,
     PauseJob,
-    PlacementsRecalled,
+    PlacementsSeen,
     ReportsRead,
     ResumeJob,
     RunFinished,
@@ -50,12 +49,13 @@ from evertick.loop.messages import (
     SubRunWanted,
     TimePassed,
     TriggerJob,
+    UpstreamEnded,
 )
 from evertick.model.blackout import AddedBlackout
-from evertick.model.bucket import bucket_of
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant
 from evertick.model.job import After, Job
+from evertick.model.ledger import bucket_of
 from evertick.model.lifecycle import FAILED, OPEN, SUCCEEDED, TERMINAL
 from evertick.model.member import Member
 from evertick.model.policy import Missed
@@ -72,7 +72,7 @@ HALF_PAST = CronSpec("30 * * * *", "UTC")
 LONG = Act(lasts_us=10 * MINUTE)
 LATE_US = 7 * MINUTE
 CALM = LoopSettings(preread_us=30 * SECOND, interval_us=30 * SECOND, flush_us=MINUTE, stall_us=HOUR, queues=(("q", 1),))
-FROM_ELSEWHERE = {Identity.REQUEST, Identity.ATTEMPT, Identity.SUB_RUN}
+FROM_ELSEWHERE = {Identity.REQUEST, Identity.ATTEMPT, Identity.LAUNCH, Identity.SUB_RUN}
 MUCH_LATER_US = HOUR + 7 * MINUTE
 
 
@@ -245,7 +245,7 @@ def on_the_fleet(here: Redelivering) -> None:
 def definitions_change(here: Redelivering) -> None:
     here.run_until("09:10")
     here.define(replace(here.jobs["a"], schedules=(HALF_PAST,)))
-    here.say(DefinitionsDoubtful())
+    here.say(DefinitionEventsLost())
     here.run_for(MINUTE)
     here.say(DefinitionsResynced(list(here.jobs.values())))
     here.run_until("10:50")
@@ -334,13 +334,13 @@ def the_end(here: Redelivering) -> None:
 STORIES: dict[type, Callable[[Redelivering], None]] = {
     **dict.fromkeys((TimePassed, DefinitionsResynced, BatchCommitted, ChangesRecorded), ordinary_hours),
     **dict.fromkeys((RunStarted, RunFinished, OpenRunsSeen), ordinary_hours),
-    **dict.fromkeys((ChainArrived,), a_chain),
+    **dict.fromkeys((UpstreamEnded,), a_chain),
     **dict.fromkeys((TriggerJob, CancelRun, PauseJob, ResumeJob, BackfillJob), people_ask),
     **dict.fromkeys((LaunchRefused, RunHeartbeat, StepsSeen, RunLost, AttemptSeen), attempts_go_wrong),
     RunUnknown: a_restart,
     **dict.fromkeys((SubRunWanted, SubRunUnwanted, SubRunsSeen), a_sub_run),
-    **dict.fromkeys((MembersSeen, PlacementsRecalled), on_the_fleet),
-    **dict.fromkeys((DefinitionsChanged, DefinitionsDoubtful), definitions_change),
+    **dict.fromkeys((MembersSeen, PlacementsSeen), on_the_fleet),
+    **dict.fromkeys((DefinitionsChanged, DefinitionEventsLost), definitions_change),
     BlackoutsSeen: blackouts_come_and_go,
     **dict.fromkeys((BucketsGained, BucketsLost, LeaseRenewed, OrphansFound), buckets_move),
     StopsSeen: ended_for_its_owner,

@@ -20,9 +20,8 @@ from evertick.loop.messages import (
     RunFinished,
 )
 from evertick.loop.state import State
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.ledger import RequestKind
+from evertick.model.ledger import RequestKind, bucket_of
 from evertick.model.lifecycle import FAILED, TERMINAL, RunState
 from evertick.model.policy import Missed
 from evertick.model.run import RunKey

@@ -28,7 +28,7 @@ def test_a_backfill_is_not_cut_by_the_cap_of_the_backlog():
     assert len(here.started()) == 10
 
 
-def test_a_run_that_somebody_asks_for_does_not_wait_behind_the_backlog_of_a_paused_job():
+def test_a_requested_run_does_not_wait_behind_the_backlog_of_a_paused_job():
     here = world(job("a", **catching_up("all")))
     here.act("a", Act(lasts_us=MINUTE), Act())
     here.restart(after=3 * HOUR)

@@ -19,10 +19,9 @@ from evertick.loop.messages import (
     RunUnknown,
     TriggerJob,
 )
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import After, Job
-from evertick.model.ledger import RequestKind, bucket_lease
+from evertick.model.ledger import RequestKind, bucket_lease, bucket_of
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.policy import Overlap, OverlapKind, Policy
 from evertick.model.run import RunKey
@@ -68,7 +67,7 @@ def write_step_by_step(driver: LoopDriver) -> None:
     raise AssertionError("the same is written over and over")
 
 
-def test_a_batch_that_is_said_again_does_not_speak_of_what_is_planned_after_it():
+def test_a_repeated_batch_leaves_out_what_is_planned_after_it():
     driver = planning()
     driver.say(DefinitionsChanged([replace(REPORT, definition="another")]))  # a line of its job, and nothing entered
     take(driver, "other")
@@ -79,7 +78,7 @@ def test_a_batch_that_is_said_again_does_not_speak_of_what_is_planned_after_it()
     assert driver.verified().is_sound
 
 
-def test_a_batch_that_is_said_again_does_not_speak_of_what_was_planned_behind_it():
+def test_a_repeated_batch_leaves_out_what_was_planned_after_it():
     driver = planning()
     driver.say(DefinitionsChanged([replace(REPORT, definition="another")]))
     driver.say(after_us=2 * SECOND)
@@ -131,7 +130,7 @@ def test_what_was_said_of_a_bucket_before_it_was_lost_is_not_said_again_when_it_
     assert bucket_of("report") not in again.batch.floors
 
 
-def test_a_batch_that_was_written_although_its_answer_was_lost_is_known_when_it_is_said_again():
+def test_a_batch_whose_answer_was_lost_is_recognised_when_it_is_repeated():
     driver = planning()
     driver.say(after_us=2 * SECOND)
     driver.say()  # the plan gives way to what is due

@@ -12,9 +12,8 @@ from evertick.loop.balance import share_of
 from evertick.loop.effects import Reconcile
 from evertick.loop.messages import ForwardedReport, LeaseRenewed, NodesSeen, RunFinished, RunLost
 from evertick.model.attempts import read_attempts
-from evertick.model.bucket import BUCKETS
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.ledger import Batch, Request, RequestKind, RunsHeld
+from evertick.model.ledger import BUCKETS, Batch, Request, RequestKind, RunsHeld
 from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
@@ -37,7 +36,7 @@ def test_nothing_is_launched_once_the_lease_may_be_over():
     assert here.launches == []
 
 
-def test_what_fell_due_without_a_lease_is_settled_by_policy_when_it_is_renewed():
+def test_occurrences_due_without_a_lease_are_settled_by_policy_when_it_is_renewed():
     here = world(job("a", MINUTELY, **catching_up("all")))
     here.say(LeaseRenewed(at("08:30:30")))
     here.run_until("08:33:10")
@@ -69,14 +68,14 @@ def taken_over(**policy):
     return here
 
 
-def test_a_run_on_another_node_goes_on_and_occupies_its_job():
+def test_a_run_on_another_node_continues_and_occupies_its_job():
     here = taken_over()
     here.say(NodesSeen(frozenset({"node", "east"})))
     here.run_until("10:00:10")
     assert here.ledger() == ["09:00 running", "10:00 skipped overlap"]
 
 
-def test_the_end_of_a_run_on_another_node_is_heard_through_the_ledger():
+def test_the_end_of_a_run_on_another_node_arrives_through_the_ledger():
     here = taken_over()
     here.say(ForwardedReport("report/1", RunFinished(NINE, 1, here.now, SUCCEEDED)))
     assert here.ledger() == ["09:00 succeeded"]
@@ -143,7 +142,7 @@ def test_what_a_node_forwarded_to_an_owner_that_left_too_counts_for_the_next_own
     assert len(here.launches) == 1
 
 
-def test_a_lost_attempt_is_told_of_although_the_next_one_waits_for_the_ledger():
+def test_a_lost_attempt_is_reported_of_although_the_next_one_waits_for_the_ledger():
     here = taken_over()
     here.restart(after=SECOND, told=[LeaseRenewed(at("10:00")), GONE])
     here.run_for(MINUTE)
@@ -273,7 +272,7 @@ def test_the_next_attempt_of_a_run_of_another_node_is_not_lost_with_that_node(en
     assert here.ledger() == ["09:00 running"]
 
 
-def test_a_node_that_goes_after_it_said_how_its_run_ended_stops_nobody_from_trying_again():
+def test_a_node_that_leaves_after_reporting_a_failure_does_not_prevent_the_retry():
     here = taken_over(retry=retries(1))
     here.say(ForwardedReport("report/1", RunFinished(NINE, 1, here.now, FAILED)))
     here.say(NodesSeen(frozenset({"node"})))

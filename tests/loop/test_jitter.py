@@ -118,7 +118,7 @@ def test_a_pause_holds_a_run_whose_time_has_come_and_a_resume_starts_it():
     assert [clock_of(now) for now, _ in here.launches] == ["09:30"]
 
 
-def test_it_can_be_cancelled_before_it_starts():
+def test_a_delayed_run_can_be_cancelled_before_it_starts():
     here = world(DELAYED)
     here.run_until("09:01")
     here.say(CancelRun("c", "a", here.rows("a")[0].key))

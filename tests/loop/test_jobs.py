@@ -8,7 +8,7 @@ import pytest
 
 from evertick.loop import plan
 from evertick.loop.effects import Resync
-from evertick.loop.messages import DefinitionsChanged, DefinitionsDoubtful, PauseJob, ResumeJob, TriggerJob
+from evertick.loop.messages import DefinitionEventsLost, DefinitionsChanged, PauseJob, ResumeJob, TriggerJob
 from evertick.loop.state import Hold
 from evertick.model.answer import Answer, Refusal
 from evertick.model.instant import HOUR, MINUTE, SECOND
@@ -38,7 +38,7 @@ def test_a_paused_job_plans_nothing_and_its_watermark_stays():
     assert found.pause_note == "maintenance"
 
 
-def test_what_was_entered_ahead_is_withdrawn_when_the_job_is_paused():
+def test_entries_ahead_are_withdrawn_when_the_job_is_paused():
     here = world(job("a", MINUTELY))
     here.run_until("08:30:57")
     assert here.ledger() == ["08:31 planned"]
@@ -65,7 +65,7 @@ def test_a_pause_survives_a_restart():
     assert here.state.jobs["a"].pause_note == "why"
 
 
-def test_a_stretch_paused_through_a_restart_is_told_as_paused():
+def test_a_stretch_paused_through_a_restart_is_reported_as_paused():
     here = world(job())
     here.say(PauseJob("p", "a"))
     here.restart(after=3 * HOUR)
@@ -98,7 +98,7 @@ def test_a_long_pause_is_one_gap():
     assert here.ledger()[0] == "08:31..11:30 skipped paused x180"
 
 
-def test_a_paused_job_still_runs_when_somebody_asks():
+def test_a_paused_job_still_runs_on_request():
     here = world(job())
     here.say(PauseJob("p", "a"))
     here.trigger()
@@ -131,7 +131,7 @@ def test_a_disabled_job_is_shown_so_and_plans_nothing():
     assert here.state.jobs["a"].hold is Hold.DISABLED
 
 
-def test_a_job_disabled_over_a_restart_tells_the_stretch_as_disabled():
+def test_a_job_disabled_over_a_restart_enters_the_stretch_as_disabled():
     here = world(job())
     here.define(job(enabled=False))
     here.restart(after=3 * HOUR)
@@ -139,7 +139,7 @@ def test_a_job_disabled_over_a_restart_tells_the_stretch_as_disabled():
     assert here.ledger() == ["09:00 skipped disabled", "10:00 skipped disabled", "11:00 skipped disabled"]
 
 
-def test_a_job_enabled_while_the_scheduler_was_away_tells_the_stretch_by_its_policy():
+def test_a_job_enabled_during_a_downtime_settles_the_stretch_by_its_policy():
     here = world(job(enabled=False, **ALL))
     here.restart(after=3 * HOUR, jobs=[job(**ALL)])
     here.run_for(MINUTE)
@@ -173,7 +173,7 @@ def test_a_new_expression_is_never_due_before_the_edit_when_nothing_waits():
     assert here.ledger() == ["08:46 succeeded"]
 
 
-def test_an_edit_supersedes_what_waits_and_plans_it_anew():
+def test_an_edit_supersedes_what_waits_and_plans_it_again():
     here = world(job(**ALL))
     here.act("a", FOREVER)
     here.restart(after=3 * HOUR)
@@ -242,7 +242,7 @@ def test_the_grace_of_a_deleted_job_runs_on_while_the_scheduler_is_away(down_us,
     assert here.ledger() == lines
 
 
-def test_what_waits_of_a_deleted_job_is_cancelled_after_the_grace():
+def test_waiting_runs_of_a_deleted_job_are_cancelled_after_the_grace():
     here = world(job("a", MINUTELY, overlap=WAIT))
     here.act("a", FOREVER)
     here.run_until("08:33:10")
@@ -255,7 +255,7 @@ def test_what_waits_of_a_deleted_job_is_cancelled_after_the_grace():
 
 @pytest.mark.parametrize("is_paused", [False, True], ids=["as it is", "paused"])
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["by the same process", "by the next one"])
-def test_what_people_asked_of_a_deleted_job_starts_only_when_it_is_back(is_paused, is_restarted):
+def test_a_requested_run_of_a_deleted_job_starts_only_when_the_job_is_back(is_paused, is_restarted):
     here = world(job("a", MINUTELY, overlap=WAIT))
     here.act("a", FOREVER)
     here.run_until("08:31:10")
@@ -291,7 +291,7 @@ def test_a_paused_job_deleted_and_created_again_is_still_paused():
     assert here.ledger() == []
 
 
-def test_a_job_whose_definition_is_away_at_the_restart_and_back_a_moment_later_goes_on():
+def test_a_job_whose_file_returns_just_after_a_restart_continues():
     here = world(job(**ALL))
     here.restart(after=3 * HOUR, jobs=[])
     here.define(job(**ALL))
@@ -312,7 +312,7 @@ def unreadable_at_a_restart() -> World:
     return here
 
 
-def test_a_job_whose_file_cannot_be_read_at_a_restart_goes_on_from_its_watermark_when_it_can():
+def test_a_job_whose_file_is_unreadable_at_a_restart_later_continues_from_its_watermark():
     here = unreadable_at_a_restart()
     here.run_until("11:30")
     here.restart(jobs=[])  # once more
@@ -345,14 +345,14 @@ def test_a_job_that_was_gone_long_before_a_file_became_unreadable_is_new_when_it
     assert here.ledger() == ["12:00 succeeded"]
 
 
-def test_whoever_asks_for_a_job_whose_file_may_be_unreadable_is_told_so():
+def test_a_query_for_a_job_whose_file_may_be_unreadable_says_so():
     here = unreadable_at_a_restart()
     here.say(TriggerJob("r", "a", here.now))
     text = "unknown job 'a'; it may be in a job file that has an error"
     assert here.answer("r") == Answer(refusal=Refusal.NOT_FOUND, text=text)
 
 
-def test_a_job_with_a_bad_schedule_is_in_error_and_the_others_go_on():
+def test_a_job_with_a_bad_schedule_is_in_error_and_the_others_continue():
     here = world(job("bad", BAD), job("good", MINUTELY))
     here.run_until("08:31:10")
     found = here.state.jobs["bad"]
@@ -361,7 +361,7 @@ def test_a_job_with_a_bad_schedule_is_in_error_and_the_others_go_on():
     assert here.started("good") == ["08:31"]
 
 
-def test_a_job_whose_planning_raises_is_in_error_and_the_others_go_on(monkeypatch):
+def test_a_job_whose_planning_raises_is_in_error_and_the_others_continue(monkeypatch):
     def fails(view, now, preread_us):
         if view.job.id == "bad":
             raise RuntimeError("no more")
@@ -434,5 +434,5 @@ def test_a_definition_that_became_invalid_holds_its_job_and_nothing_of_the_stret
 
 def test_doubt_about_the_definitions_asks_for_all_of_them():
     here = world(job())
-    here.say(DefinitionsDoubtful())
+    here.say(DefinitionEventsLost())
     assert Resync() in here.turns[-1][2]

@@ -57,6 +57,24 @@ def test_a_late_answer_about_an_attempt_that_was_launched_since_is_not_believed(
     assert driver.launched == []
 
 
+def test_a_refusal_that_is_delivered_twice_does_not_refuse_the_next_launch_of_its_attempt():
+    driver = LoopDriver(OTHER)
+    driver.own()
+    driver.run_until(TEN.scheduled_for, MINUTE)
+    run = present(driver.state.jobs["other"].active_run(TEN))
+    refused = LaunchRefused(TEN, 1, "full", run.fence)
+    driver.say(refused)
+    driver.run_until(driver.now + 5 * SECOND)
+    assert driver.launched == [(TEN, 1)] * 2
+    assert run.fence > present(refused.fence)
+    driver.say(refused)  # its start is reported late
+    driver.run_until(driver.now + 5 * SECOND)
+    assert run.state is LAUNCHING
+    driver.say(LaunchRefused(TEN, 1, "full", run.fence))
+    driver.run_until(driver.now + 5 * SECOND)
+    assert driver.launched == [(TEN, 1)] * 3
+
+
 def test_an_attempt_that_its_executor_has_lost_on_the_way_is_launched_again():
     driver = launched_again()
     driver.say(RunUnknown(TEN, 1))  # unasked: it is asked, to be sure
@@ -72,7 +90,7 @@ def test_an_attempt_that_its_executor_has_lost_on_the_way_is_launched_again():
         pytest.param(RunUnknown(TEN, 1), id="unknown"),
     ],
 )
-def test_a_run_that_goes_on_for_another_owner_is_not_reported_as_lost_by_a_late_answer(late):
+def test_a_run_that_another_owner_continues_is_not_lost_by_a_late_answer(late):
     driver = LoopDriver(OTHER)
     driver.own()
     driver.run_until(TEN.scheduled_for, MINUTE)
@@ -105,7 +123,7 @@ def test_what_was_late_by_a_clock_that_was_ahead_is_started_when_its_time_has_co
     assert driver.launched == [(TEN, 1)]
 
 
-def test_a_start_that_is_said_late_does_not_answer_a_question_that_was_not_asked_yet():
+def test_a_late_start_report_does_not_answer_a_later_question():
     """The executor is asked behind the reports of other nodes; until then a word from before the end may arrive."""
     before = LoopDriver(OTHER)
     before.own()

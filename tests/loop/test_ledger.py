@@ -8,9 +8,8 @@ import pytest
 
 from evertick.loop.effects import Commit, Launch
 from evertick.loop.messages import RunFinished, Shutdown
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, SECOND
-from evertick.model.ledger import Batch, RequestKind
+from evertick.model.ledger import Batch, RequestKind, bucket_of
 from evertick.model.lifecycle import FAILED, PLANNED, SUCCEEDED, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import EverySpec
@@ -73,7 +72,7 @@ def test_a_burst_of_thousands_at_one_instant_is_written_and_run_in_full():
 # --- refused
 
 
-def test_an_occurrence_that_somebody_else_decided_is_not_launched():
+def test_an_occurrence_that_another_node_decided_is_not_launched():
     here = world(job("a", MINUTELY))
     here.run_until("08:30:50")
     theirs = Entry(RunKey("a", at("08:31")), PLANNED, Trigger.SCHEDULER, here.now)
@@ -98,7 +97,7 @@ def test_a_fenced_node_drops_the_buckets_and_stops_their_runs():
     assert here.events("buckets.lost") == ["buckets.lost"]
 
 
-def test_a_node_that_gave_its_buckets_up_tells_the_owner_how_its_runs_ended():
+def test_a_node_that_released_its_buckets_reports_the_ends_of_its_runs_to_the_owner():
     here = world(job())
     here.act("a", Act(lasts_us=30 * SECOND))
     here.run_until("09:00:10")
@@ -126,7 +125,7 @@ def test_the_end_reported_by_an_old_owner_does_not_undo_what_the_new_one_did():
     assert other.ledger() == ["09:00 running"]
 
 
-def test_a_lost_bucket_that_comes_back_goes_on_where_the_ledger_stands():
+def test_a_regained_bucket_continues_from_the_ledger():
     here = world(job("a", MINUTELY, **ALL))
     here.run_until("08:31:10")
     here.say(here.lost(bucket_of("a")))
@@ -147,7 +146,7 @@ def test_jobs_of_buckets_that_are_not_ours_are_left_alone():
 # --- the end of the process
 
 
-def test_a_shutdown_plans_and_starts_nothing_more_and_the_next_process_goes_on():
+def test_a_shutdown_plans_and_starts_nothing_more_and_the_next_process_continues():
     here = world(job("a", MINUTELY, **ALL))
     here.run_until("08:30:57")
     here.say(Shutdown())

@@ -191,7 +191,7 @@ def test_a_replaced_run_that_succeeds_before_it_can_be_stopped_has_succeeded():
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_parallel_runs_so_many_at_once_and_no_more(limit):
+def test_parallel_runs_at_most_its_number_at_once(limit):
     here = world(job("a", EverySpec(10 * SECOND), overlap=parallel(limit)))
     here.act("a", Act(lasts_us=55 * SECOND))
     here.run_until("08:33")

@@ -9,14 +9,16 @@ import pytest
 
 from evertick.loop.effects import Reconcile
 from evertick.loop.messages import AttemptSeen, LeaseRenewed, MembersSeen, RunLost
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.lifecycle import FAILED
+from evertick.model.job import Job
+from evertick.model.ledger import bucket_of
+from evertick.model.lifecycle import FAILED, RUNNING, SUCCEEDED
 from evertick.model.member import Member
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Scope
-from evertick.model.report import RunFinished
+from evertick.model.report import RunFinished, SubRunWanted
 from evertick.model.routing import Routing, Strategy
 from evertick.model.schedule import EverySpec
+from evertick.model.work import Step, SubJob, Work
 from tests.loop.harness import FOREVER, Act, World, at, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)
@@ -91,7 +93,7 @@ def test_the_least_loaded_member_has_the_most_free_slots_with_what_was_put_there
 
 
 @pytest.mark.parametrize("strategy", [Strategy.ROUND, Strategy.LRU, Strategy.LFU])
-def test_after_a_restart_the_rotation_goes_on_where_it_was(strategy):
+def test_after_a_restart_the_rotation_continues(strategy):
     here = fleet(on_fleet(strategy))
     here.run_until("08:32:30")
     assert places(here) == ["ex-b", "ex-c"]
@@ -107,7 +109,7 @@ def test_a_job_without_a_routing_stays_on_this_machine():
     assert places(here) == ["local@node"]
 
 
-def test_a_run_that_nobody_can_take_waits_and_says_why():
+def test_a_run_that_no_member_can_take_waits_with_its_reason():
     here = fleet(on_fleet(labels=(("gpu", "true"),)))
     here.run_until("08:31:30")
     assert here.launches == []
@@ -129,7 +131,7 @@ def test_a_run_that_waited_for_a_member_over_a_restart_does_not_say_so_for_ever(
     assert "no-executor" not in here.line("08:31").detail
 
 
-def test_it_waits_only_as_long_as_its_window():
+def test_an_unplaced_run_waits_only_as_long_as_its_window():
     here = fleet(on_fleet(max_delay_us=30 * SECOND), members=())
     here.run_until("08:31:29")
     assert here.ledger() == ["08:31 waiting"]
@@ -138,7 +140,7 @@ def test_it_waits_only_as_long_as_its_window():
     assert "no member of the fleet is connected" in here.line("08:31").detail
 
 
-def test_it_is_saturated_where_every_member_was_full_until_then():
+def test_an_unplaced_run_is_saturated_where_every_member_was_full_until_then():
     here = fleet(on_fleet(overlap=Overlap(OverlapKind.PARALLEL, 9), max_delay_us=30 * SECOND))
     here.act("a", FOREVER)
     here.say(seen("ex-a", slots=1))
@@ -147,7 +149,7 @@ def test_it_is_saturated_where_every_member_was_full_until_then():
     assert "of 1 member: 1 full" in here.line("08:32").detail
 
 
-def test_what_waited_for_a_member_starts_in_order_when_one_comes():
+def test_runs_that_wait_for_a_member_start_in_order_when_one_joins():
     here = fleet(on_fleet(overlap=Overlap(OverlapKind.WAIT)), members=())
     here.run_until("08:33:30")
     here.say(seen("ex-a"))
@@ -299,7 +301,7 @@ def test_after_a_restart_the_member_that_has_it_is_asked():
     assert [[one.executor for one in effect.runs] for effect in asked] == [["fleet:ex-b"]]
 
 
-def test_one_that_was_about_to_be_launched_is_asked_for_everywhere():
+def test_a_run_that_was_about_to_be_launched_is_asked_for_everywhere():
     here = fleet(on_fleet())
     here.run_until("08:30:58")
     here.is_ledger_away = True
@@ -345,7 +347,7 @@ class TestMemberByMember:
         assert here.ledger() == ["08:31 cancelled", "08:32 running", "08:33 running"]
         assert places(here) == ["ex-a", "ex-b", "ex-a"]
 
-    def test_so_many_at_once_on_each_member(self):
+    def test_the_limit_of_a_member_applies_to_each_member(self):
         here = fleet(on_fleet(Strategy.FIRST, overlap=by_member(OverlapKind.PARALLEL, 2)), members=("ex-a", "ex-b"))
         here.act("a", FOREVER)
         here.run_until("08:33:30")
@@ -366,7 +368,7 @@ def test_cluster_wide_a_second_run_is_skipped_wherever_it_would_go():
 
 
 class TestBroadcast:
-    def test_it_goes_to_all_at_once(self):
+    def test_a_broadcast_goes_to_all_members_at_once(self):
         here = fleet(on_fleet(Strategy.SHARDING_BROADCAST))
         here.run_until("08:31:30")
         assert places(here) == ["*ex-a,ex-b,ex-c"]
@@ -434,3 +436,59 @@ def test_at_most_once_holds_on_the_fleet():
     here.run_for(SECOND)
     assert here.ledger() == ["08:31 lost"]
     assert places(here) == ["ex-b"]
+
+
+class TestARunThatWaitsForOthers:
+    """It lends its slot: if parents held every slot, the runs that they wait for could never start."""
+
+    PARENTS = ("p1", "p2", "p3")
+
+    def parents(self, members: tuple[Member, ...]) -> World:
+        """A parent runs on every slot, and each wants a run of a job of its own."""
+        away = Routing("fleet")
+        calls = {name: Work((Step("call", SubJob(f"{name}-child")),)) for name in self.PARENTS}
+        jobs = [replace(job(name, MINUTELY), routing=away, work=work) for name, work in calls.items()]
+        here = world(*jobs, *(Job(f"{name}-child", routing=away) for name in self.PARENTS))
+        here.executor.name = ""
+        for name in self.PARENTS:
+            here.act(name, FOREVER)
+        here.say(MembersSeen("fleet", members))
+        here.run_until("08:31:10")
+        return here
+
+    def wanted(self, here: World, parent: str) -> SubRunWanted:
+        (row,) = [row for row in here.rows(parent) if row.state is RUNNING]
+        return SubRunWanted(row.key, 1, "call", 1, f"{parent}-child", "", is_from_member=True)
+
+    def test_a_single_slot_is_enough_for_a_parent_and_its_run(self):
+        here = self.parents((Member("ex-a", True, 0, slots=1),))
+        (parent,) = [name for name in self.PARENTS if here.started(name)]
+        here.say(self.wanted(here, parent))
+        assert here.started(f"{parent}-child") == ["08:31"]
+        here.run_for(5 * SECOND)
+        assert [row.state for row in here.rows(f"{parent}-child")] == [SUCCEEDED]
+
+    def test_parents_on_all_slots_do_not_keep_their_runs_from_starting(self):
+        slots = tuple(Member(name, True, 0, slots=1) for name in ABC)
+        here = self.parents(slots)
+        assert all(here.started(parent) for parent in self.PARENTS)
+        here.say(*(self.wanted(here, parent) for parent in self.PARENTS))
+        assert [here.started(f"{parent}-child") for parent in self.PARENTS] == [["08:31"]] * 3
+
+    def test_what_the_member_says_of_its_waiting_attempts_counts(self):
+        here = self.parents((Member("ex-a", True, 0, slots=1),))
+        (parent,) = [name for name in self.PARENTS if here.started(name)]
+        here.say(MembersSeen("fleet", (Member("ex-a", True, 1, slots=1),)))
+        here.say(self.wanted(here, parent))
+        assert here.started(f"{parent}-child") == []
+        here.say(MembersSeen("fleet", (Member("ex-a", True, 1, slots=1, waiting=1),)))
+        assert here.started(f"{parent}-child") == ["08:31"]
+
+    def test_a_parent_has_its_slot_again_when_it_no_longer_waits(self):
+        here = self.parents((Member("ex-a", True, 0, slots=1),))
+        (parent,) = [name for name in self.PARENTS if here.started(name)]
+        here.say(self.wanted(here, parent))
+        here.run_for(5 * SECOND)
+        assert len(here.told) == 1
+        here.run_for(2 * MINUTE)
+        assert [name for name in self.PARENTS if here.started(name)] == [parent]

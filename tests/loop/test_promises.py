@@ -11,9 +11,8 @@ from evertick.loop.messages import (
     Shutdown,
     TriggerJob,
 )
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, SECOND
-from evertick.model.ledger import Batch, Request, RequestKind
+from evertick.model.ledger import Batch, Request, RequestKind, bucket_of
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.schedule import CronSpec, EverySpec
 from evertick.settings.parts import LoopSettings
@@ -212,7 +211,7 @@ def test_a_catch_up_is_completed_although_the_cap_took_some_of_it():
     assert here.events("catchup.completed")
 
 
-def test_one_that_was_refused_and_waits_can_be_skipped_by_the_cap_in_the_ledger_too():
+def test_a_refused_run_that_waits_can_be_skipped_by_the_cap_in_the_ledger_too():
     here = world(job("a", MINUTELY, **catching_up("all", backlog_max=2)))
     here.act("a", Act(refused=True))
     here.run_until("08:31:10")
@@ -239,7 +238,7 @@ def test_a_clock_set_back_does_not_let_a_job_that_is_then_held_be_planned_before
     assert here.ledger()[0] == "08:31 succeeded"
 
 
-def test_an_occurrence_of_a_kept_job_that_grew_late_before_its_batch_was_fenced_is_told_all_the_same():
+def test_an_occurrence_of_a_kept_job_that_grew_late_before_its_batch_was_fenced_is_reported_all_the_same():
     here = world(job("a", MINUTELY), job("b", MINUTELY))
     here.run_until("08:30:52")
     here.steal(bucket_of("b"))

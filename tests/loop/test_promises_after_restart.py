@@ -8,9 +8,8 @@ from evertick.loop.messages import (
     BackfillJob,
     CancelRun,
 )
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import DAY, MINUTE, SECOND
-from evertick.model.ledger import Batch, Request, RequestKind
+from evertick.model.ledger import Batch, Request, RequestKind, bucket_of
 from evertick.model.lifecycle import FAILED, RETRYING
 from evertick.model.run import RunKey
 from evertick.model.schedule import CronSpec, EverySpec
@@ -239,7 +238,7 @@ def test_a_clock_set_forward_does_not_declare_living_runs_lost():
         pytest.param((Act(), Act(state=FAILED)), "08:31", id="which was before a failure"),
     ],
 )
-def test_a_run_is_told_the_last_success(acts, previous, is_restarted):
+def test_a_run_receives_the_last_success(acts, previous, is_restarted):
     here = world(job("a", MINUTELY))
     here.act("a", *acts)
     here.run_until("08:32:10")

@@ -36,7 +36,7 @@ def lasting(seconds: int, *names: str, settings: LoopSettings = ONE_AT_A_TIME, *
     return here
 
 
-def test_of_two_jobs_in_one_queue_the_second_waits_until_the_first_has_ended():
+def test_the_second_job_in_a_queue_of_one_waits_until_the_first_has_ended():
     here = lasting(10, "a", "b")
     here.run_until("08:31:05")
     assert (here.started("a"), here.started("b")) == (["08:31"], [])
@@ -107,7 +107,7 @@ def test_the_limit_of_a_queue_is_that_of_all_nodes_together(nodes):
     assert {row.key.job_id: row.detail for row in second.store.contents().rows}["b"].startswith("the queue 'database'")
 
 
-def test_who_found_a_queue_full_asks_again_until_there_is_a_place(nodes):
+def test_a_full_queue_is_asked_again_until_it_has_a_free_slot(nodes):
     first, second = nodes
     second.run_until(NINE + MINUTE + 10 * SECOND)
     assert second.launched == []
@@ -152,7 +152,7 @@ def three_nodes(priority: int) -> list[LoopDriver]:
     return desks
 
 
-def test_among_nodes_a_free_place_goes_to_the_higher_priority_whoever_asks_first():
+def test_among_nodes_a_free_place_goes_to_the_higher_priority_not_to_the_first():
     _, second, third = three_nodes(priority=5)
     second.run_until(second.now + 2 * SECOND)
     assert second.launched == []
@@ -161,7 +161,7 @@ def test_among_nodes_a_free_place_goes_to_the_higher_priority_whoever_asks_first
     assert [key.job_id for key, _ in third.launched] == ["c"]
 
 
-def test_among_equals_it_goes_to_whoever_asks_first():
+def test_among_equals_it_goes_to_the_first_that_asks():
     _, second, _ = three_nodes(priority=0)
     second.run_until(second.now + 2 * SECOND)
     assert [key.job_id for key, _ in second.launched] == ["b"]

@@ -152,7 +152,7 @@ def test_a_running_run_is_cancelled_when_it_has_really_ended():
 @pytest.mark.parametrize("away_us", [SECOND, 10 * MINUTE], ids=["within its grace", "after it"])
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["by the same process", "by the next one"])
 @pytest.mark.parametrize("when", ["09:00", None], ids=["by its id", "by its job"])
-def test_what_still_runs_of_a_deleted_job_can_be_cancelled(when, is_restarted, away_us):
+def test_an_active_run_of_a_deleted_job_can_be_cancelled(when, is_restarted, away_us):
     here = world(job())
     here.act("a", FOREVER)
     here.run_until("09:00:10")
@@ -165,7 +165,7 @@ def test_what_still_runs_of_a_deleted_job_can_be_cancelled(when, is_restarted, a
     assert here.ledger() == ["09:00 cancelled"]
 
 
-def test_a_run_between_two_attempts_is_cancelled_at_once_and_those_behind_it_go_on():
+def test_a_run_between_two_attempts_is_cancelled_at_once_and_those_behind_it_continue():
     here = world(job("a", MINUTELY, overlap=WAIT, retry=retries(5, delay_us=10 * MINUTE)))
     here.act("a", Act(state=FAILED), Act())
     here.run_until("08:32:10")
@@ -241,7 +241,7 @@ def test_a_live_occurrence_does_not_wait_for_a_backfill():
     assert here.ledger() == ["07:00 running backfill", "08:31 succeeded"]
 
 
-def test_a_backfill_in_parallel_runs_so_many_at_once():
+def test_a_parallel_backfill_runs_as_many_at_once_as_allowed():
     here = world(job())
     here.act("a", Act(lasts_us=10 * SECOND))
     here.say(BackfillJob("b", "a", THREE, parallel(2)))
@@ -345,7 +345,7 @@ def test_a_resume_that_reaches_the_ledger_after_a_newer_pause_is_not_carried_out
     assert here.ledger() == []
 
 
-def test_a_clock_that_was_set_back_while_nobody_ran_does_not_keep_a_job_from_being_paused():
+def test_a_clock_set_back_during_a_downtime_does_not_prevent_a_pause():
     here = world(job())
     asked(here, "newer", RequestKind.RESUME)
     here.say(ResumeJob("newer", "a", submitted_at=here.now))

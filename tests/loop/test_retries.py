@@ -235,7 +235,7 @@ def test_a_lost_attempt_does_not_use_up_a_retry_although_the_scheduler_was_resta
     assert here.ledger() == ["09:00 succeeded"]
 
 
-def test_after_a_restart_an_attempt_that_nobody_remembers_is_lost_and_tried_again():
+def test_after_a_restart_an_unknown_attempt_is_lost_and_retried():
     here = world(job())
     here.act("a", FOREVER, Act())
     here.run_until("09:00:10")
@@ -304,12 +304,17 @@ def test_the_ledger_refuses_to_overwrite_an_end():
     assert here.ledger() == ["09:00 succeeded"]
 
 
-def test_an_ended_run_is_remembered_for_the_grace_and_then_forgotten():
+def test_an_ended_run_is_remembered_until_the_ledger_has_its_end():
     here = world(job())
+    here.run_until("08:59:59")
+    here.is_ledger_away = True
     here.run_until("09:00:25")
-    assert [ended.run.key for ended in here.state.recent] == [NINE]
-    here.run_until("09:00:40")
-    assert not here.state.recent
+    assert list(here.state.unwritten_ends) == [NINE]
+    here.is_ledger_away = False
+    here.write()
+    here.turn()
+    assert here.ledger() == ["09:00 succeeded"]
+    assert not here.state.unwritten_ends
 
 
 def test_a_fence_grows_with_each_attempt_and_each_owner():

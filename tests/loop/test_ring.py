@@ -31,7 +31,7 @@ def test_everything_due_comes_out_in_order_and_the_rest_stays(items, now):
 
 
 @given(puts)
-def test_one_take_is_one_instant(items):
+def test_a_take_returns_a_single_instant(items):
     ring: Ring[Any] = Ring()
     for instant, item in items:
         ring.put(instant, (instant, item))

@@ -22,7 +22,7 @@ def steps(here) -> str:
     return next(row.steps for row in here.rows() if row.key == KEY)
 
 
-def test_steps_are_in_the_ledger_while_the_run_goes_on():
+def test_steps_are_in_the_ledger_during_the_run():
     here = started(job())
     here.say(StepsSeen(KEY, 1, FIRST))
     assert steps(here) == FIRST

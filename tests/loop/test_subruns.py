@@ -8,7 +8,7 @@ import pytest
 
 from evertick.loop import subruns
 from evertick.loop.decide import decide
-from evertick.loop.effects import LookUp
+from evertick.loop.effects import LookUpSubRuns
 from evertick.loop.messages import (
     CancelRun,
     MembersSeen,
@@ -21,10 +21,10 @@ from evertick.loop.messages import (
     SubRunWanted,
     TriggerJob,
 )
-from evertick.model.bucket import bucket_of
 from evertick.model.facts import Parent, read_facts
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.job import Job
+from evertick.model.ledger import bucket_of
 from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, RUNNING, SKIPPED, SUCCEEDED, Trigger
 from evertick.model.member import Member
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
@@ -84,7 +84,7 @@ def test_a_step_that_waits_since_the_version_before_finds_the_run_it_asked_for()
 
 
 @pytest.mark.parametrize("state", [SUCCEEDED, FAILED])
-def test_the_step_is_told_how_the_run_ended(state):
+def test_the_step_receives_how_the_run_ended(state):
     here = parent_runs(child=Act(state=state))
     here.say(WANTED)
     here.run_for(5 * SECOND)
@@ -92,7 +92,7 @@ def test_the_step_is_told_how_the_run_ended(state):
     assert [end.state for end in told(here)] == [state]
 
 
-def test_the_step_is_told_when_the_ledger_has_the_end():
+def test_the_step_receives_the_end_when_the_ledger_has_it():
     """If the node died before that, the run would be made again, and could end in another way."""
     here = parent_runs(child=FOREVER)
     here.say(WANTED)
@@ -107,7 +107,7 @@ def test_the_step_is_told_when_the_ledger_has_the_end():
     assert [end.state for end in told(here)] == [FAILED]
 
 
-def test_what_the_steps_of_the_run_handed_on_is_told_with_its_end():
+def test_what_the_steps_of_the_run_handed_on_is_reported_with_its_end():
     here = parent_runs(child=FOREVER)
     here.say(WANTED)
     whole, cut = StepRecord("x", "succeeded", output="7"), StepRecord("y", "succeeded", output="8", is_output_cut=True)
@@ -147,7 +147,7 @@ def test_another_try_of_the_step_is_another_run():
     assert len(here.started("b")) == 2
 
 
-def test_after_a_restart_the_keeper_asks_again_and_is_told_when_the_run_ends():
+def test_after_a_restart_the_keeper_asks_again_and_receives_the_end_of_the_run():
     here = parent_runs()
     here.say(WANTED)
     here.restart(after=SECOND)
@@ -157,7 +157,7 @@ def test_after_a_restart_the_keeper_asks_again_and_is_told_when_the_run_ends():
     assert [end.state for end in told(here)] == [SUCCEEDED]
 
 
-def test_a_run_that_ended_while_nobody_was_there_is_looked_up():
+def test_a_run_that_ended_during_a_downtime_is_looked_up():
     here = parent_runs()
     here.say(WANTED)
     here.restart(after=20 * MINUTE)  # its end is found while starting
@@ -207,7 +207,7 @@ def test_the_ledger_is_asked_again_only_when_it_has_answered():
     here.run_for(MINUTE)  # it finds out by its next commit
     told: list[list[Message]] = [[WANTED], [], [], [SubRunsSeen([])], []]
     decided = [decide(here.state, messages, here.now + minute * MINUTE) for minute, messages in enumerate(told)]
-    asked = [sum(isinstance(effect, LookUp) for effect in decision.effects) for decision in decided]
+    asked = [sum(isinstance(effect, LookUpSubRuns) for effect in decision.effects) for decision in decided]
     assert asked == [1, 0, 0, 0, 1]
 
 
@@ -220,13 +220,13 @@ def test_the_overlap_rule_of_the_other_job_holds():
     assert (end.state, "was still" in end.detail) == (SKIPPED, True)
 
 
-def test_there_is_no_such_job():
+def test_an_unknown_job_is_an_error():
     here = parent_runs()
     here.say(WANTED._replace(job_id="nobody"))
     assert told(here) == [SubRunEnd(FAILED, "unknown job 'nobody'")]
 
 
-def test_a_step_that_does_not_wait_is_told_as_soon_as_the_run_is_in_the_ledger():
+def test_a_step_that_does_not_wait_continues_as_soon_as_the_run_is_in_the_ledger():
     here = parent_runs()
     here.say(WANTED._replace(waits=False))
     here.run_for(2 * SECOND)
@@ -294,14 +294,14 @@ class TestAMemberOfTheFleet:
             pytest.param(FROM_MEMBER._replace(step="many[0]", job_id="c"), id="another job for an item"),
         ],
     )
-    def test_it_cannot_have_any_other_run_made(self, here, wanted):
+    def test_a_member_cannot_have_any_other_run_made(self, here, wanted):
         here.say(wanted)
         here.run_for(5 * SECOND)
         assert here.rows("b") == here.rows("c") == []
         assert [end.state for end in told(here)] == [FAILED]
 
     @pytest.mark.parametrize("is_deleted", [True, False])
-    def test_it_gains_nothing_when_its_job_is_deleted_or_runs_elsewhere_by_now(self, here, is_deleted):
+    def test_a_member_gains_nothing_when_its_job_is_deleted_or_runs_elsewhere_by_now(self, here, is_deleted):
         if is_deleted:
             here.delete("a")
             here.run_for(2 * MINUTE)
@@ -351,7 +351,7 @@ class TestAMemberOfTheFleet:
         here.say(RunLost(PARENT, 1, "gone", steps_text(steps)))
         assert asked == ["c@x"]
 
-    def test_it_can_say_after_a_restart_which_run_it_waits_for(self, here):
+    def test_a_member_can_say_after_a_restart_which_run_it_waits_for(self, here):
         here.say(FROM_MEMBER._replace(number=3))
         here.restart(after=SECOND)
         child = sub_run_key("b", PARENT, 1, "call", 3)
@@ -374,7 +374,7 @@ class TestAMemberOfTheFleet:
         assert here.ledger("b") == ["09:00 cancelled subjob"] * 2
 
     @pytest.mark.parametrize("named", ["c@2026-03-02T09:00:00Z~own", "nonsense", "@~", ""])
-    def test_it_cannot_have_any_other_run_ended(self, here, named):
+    def test_a_member_cannot_have_any_other_run_ended(self, here, named):
         here.act("c", FOREVER)
         here.trigger("c")
         (other,) = here.rows("c")

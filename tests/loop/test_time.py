@@ -11,6 +11,7 @@ from evertick.model.constraint import MaxExpectedRunTime
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
 from evertick.model.lifecycle import FAILED
 from evertick.model.schedule import CronSpec, EverySpec
+from evertick.settings.parts import LoopSettings
 from tests.loop.harness import CALM, FOREVER, HOURLY, WAIT, Act, at, catching_up, clock_of, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)
@@ -45,7 +46,7 @@ def test_a_jump_forward_is_counted_and_said():
     assert here.state.statistics.stalls == 0
 
 
-def test_a_stall_is_counted_and_said_and_is_no_jump():
+def test_a_stall_is_counted_and_reported_and_is_not_a_clock_jump():
     here = world(job())
     here.stall(HOUR)
     here.run_for(SECOND)
@@ -129,7 +130,7 @@ def test_a_clock_set_back_does_not_let_ended_runs_gather_in_memory():
     here.run_until("08:35:30")
     here.jump(-DAY)
     here.run_for(MINUTE)
-    assert not here.state.recent
+    assert not here.state.unwritten_ends
 
 
 def test_a_run_is_expected_to_take_as_long_as_before_when_the_clock_was_set_back():
@@ -264,3 +265,38 @@ def test_an_edit_gives_a_job_a_stop_schedule():
     here.define(job("a", HOURLY, stops=AT_NINE_FIVE))
     here.run_until("09:05:10")
     assert here.ledger() == ["09:00 cancelled"]
+
+
+# --- how often the loop wakes
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wakes"),
+    [
+        pytest.param(HOURLY, 15, id="nothing is due: every other second"),
+        pytest.param(EverySpec(SECOND), 30, id="something is due each second"),
+    ],
+)
+def test_half_a_minute_of_the_loop(schedule, wakes):
+    here = world(job("a", schedule), start="08:30", settings=LoopSettings())
+    here.run_for(10 * SECOND)
+    before = len({when for _, when, _ in here.turns})
+    here.run_for(30 * SECOND)
+    assert len({when for _, when, _ in here.turns}) - before in range(wakes, wakes + 10)
+
+
+def test_an_occurrence_that_becomes_due_in_a_lull_starts_on_time():
+    here = world(job("later"), start="08:30", settings=LoopSettings())
+    here.run_for(10 * SECOND)
+    here.define(job("later"), job("soon", CronSpec("0,3,7,13 31 8 * * *", "UTC")))
+    here.run_until("08:31:20")
+    assert all(when == launch.key.scheduled_for for when, launch in here.launches)
+    assert here.started("soon") == ["08:31", "08:31:03", "08:31:07", "08:31:13"]
+
+
+def test_a_jump_in_a_lull_is_noticed_within_two_intervals():
+    here = world(job(), start="08:30", settings=LoopSettings())
+    here.run_for(10 * SECOND)
+    here.jump(3 * HOUR)
+    here.run_for(2 * SECOND)
+    assert here.log_of("clock.jumped")["by_us"] == 3 * HOUR

@@ -22,11 +22,10 @@ from evertick.loop.messages import (
     RunUnknown,
     StopsSeen,
 )
-from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.facts import read_facts
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import After
-from evertick.model.ledger import Batch, Request, RequestKind
+from evertick.model.ledger import BUCKETS, Batch, Request, RequestKind, bucket_of
 from evertick.model.lifecycle import CANCELLED, LOST, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.run import Change, RunKey
 from tests.loop.executor import Act
@@ -94,7 +93,7 @@ def test_successes_that_led_to_a_run_are_not_used_up_by_a_crash():
 @pytest.mark.parametrize(
     "buckets", [pytest.param([bucket_of("a")], id="for its job"), pytest.param(range(BUCKETS), id="for all jobs")]
 )
-def test_a_success_that_others_wait_for_is_told_although_its_batch_was_fenced(buckets):
+def test_a_success_that_others_wait_for_is_reported_although_its_batch_was_fenced(buckets):
     here = world(job("a"), replace(job("z"), schedules=(), after=After(("a",))))
     here.act("a", FOREVER)
     here.run_until("09:00:05")
@@ -176,7 +175,7 @@ def test_a_silent_run_of_a_job_that_went_away_is_reported_as_lost_by_the_node_th
     assert reports(here) == [RequestKind.REPORT]
 
 
-def test_a_run_of_a_job_that_went_away_may_go_on_as_long_as_it_is_heard_of():
+def test_a_run_of_a_deleted_job_continues_while_its_executor_reports_it():
     here = given_away()
     for _ in range(10):
         here.run_for(20 * SECOND)
@@ -200,7 +199,7 @@ def test_a_run_of_a_job_that_went_away_is_ended_once_when_its_owner_wants_it():
     assert len(here.stops) == 1
 
 
-def test_an_owner_is_heard_although_the_clock_was_set_back():
+def test_an_owner_is_seen_although_the_clock_was_set_back():
     here = given_away()
     here.run_for(10 * SECOND)
     here.jump(-HOUR)

@@ -28,7 +28,7 @@ def test_attempts_are_read_back_as_they_were_written_oldest_first():
     assert list(read_attempts(text_of(*known))) == known
 
 
-def test_what_is_said_twice_is_there_once():
+def test_a_repeated_message_counts_once():
     text = text_of(attempt(1), attempt(1, detail="again"))
     assert [one.detail for one in read_attempts(text)] == ["again"]
 

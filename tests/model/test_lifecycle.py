@@ -20,6 +20,7 @@ from evertick.model.lifecycle import (
     WAITING,
     RunState,
     SkipReason,
+    beyond_exit_code,
     may_move,
 )
 from tests.lifecycle_picture import lifecycle_picture, transitions_drawn
@@ -120,3 +121,17 @@ def test_the_picture_draws_every_arrow_once_and_no_other():
 
 def test_a_skip_reason_is_written_as_words_with_hyphens():
     assert all(reason.value == reason.name.lower().replace("_", "-") for reason in SkipReason)
+
+
+@pytest.mark.parametrize(
+    ("detail", "code", "beyond"),
+    [
+        pytest.param("exit code 3", 3, "", id="only the exit code"),
+        pytest.param("exit code 3", 4, "exit code 3", id="another exit code"),
+        pytest.param("killed by SIGKILL", 137, "killed by SIGKILL", id="more"),
+        pytest.param("the user cancelled it", None, "the user cancelled it", id="no exit code"),
+        pytest.param("", 0, "", id="nothing"),
+    ],
+)
+def test_what_a_detail_says_besides_the_exit_code(detail, code, beyond):
+    assert beyond_exit_code(detail, code) == beyond

@@ -38,7 +38,7 @@ def test_an_expression_that_makes_others_backtrack_is_answered():
         ("((.?){10}){100}" * 5, "too large"),
     ],
 )
-def test_what_cannot_be_matched_in_linear_time_is_refused(text, reason):
+def test_a_pattern_that_cannot_be_matched_in_linear_time_is_refused(text, reason):
     with pytest.raises(PatternError, match=reason.replace("\\", r"\\")):
         compile_pattern(text)
 

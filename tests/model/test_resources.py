@@ -27,7 +27,7 @@ def test_an_amount(name, text, amount, shown):
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "", "many", "1e3", "0.0001", "٣", "9" * 20, "nan", "4GiB"])
-def test_what_is_no_amount(text):
+def test_invalid_amounts(text):
     with pytest.raises(ValueError, match="must be a number"):
         parse_amount("cpu", text)
 

@@ -51,7 +51,7 @@ def test_keys_of_one_job_sort_by_time():
     assert sorted(keys) == keys[::-1]
 
 
-def test_an_entry_is_a_gap_when_it_stands_for_more_than_one_occurrence():
+def test_an_entry_with_more_than_one_occurrence_is_a_gap():
     one = Entry(RunKey("report", NINE), PLANNED, Trigger.SCHEDULER, decided_at=NINE)
     stretch = one._replace(state=SKIPPED, reason=SkipReason.PAUSED, through=NINE + 60, occurrences=61)
     assert not one.is_gap

@@ -42,7 +42,7 @@ def test_a_run_finds_what_the_catalogue_lists_and_nothing_else():
     assert not {name for name in ALLOWED if name in SETTINGS}
 
 
-def test_a_container_is_told_nothing_of_this_machine():
+def test_a_container_receives_nothing_of_this_machine():
     told = run_variables(LaunchMessage(RunKey("report", 0), 1, 1, "manual", "", None, ""), "report@x")
     assert not {variables.KEEPER, variables.HOME} & told.keys()
 

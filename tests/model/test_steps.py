@@ -41,7 +41,7 @@ def test_what_is_written_is_read_back(records):
         pytest.param(f'[{{"name": "a", "state": "failed", "started_at": {10**30}}}]', id="a time beyond all times"),
     ],
 )
-def test_a_text_that_is_none_of_ours_is_no_steps(text):
+def test_a_foreign_text_has_no_steps(text):
     assert read_steps(text) == ()
 
 

@@ -129,7 +129,7 @@ def test_what_is_written_is_readable():
         pytest.param({"preconditions": [{"kind": "moon", "value": "x"}]}, "'moon' is not one of", id="another word"),
     ],
 )
-def test_what_is_no_work_is_refused_with_its_place(plain, words):
+def test_invalid_work_is_refused_with_its_place(plain, words):
     with pytest.raises(ValueError, match="this is not the work of a job") as caught:
         from_plain(plain)
     assert words in str(caught.value)

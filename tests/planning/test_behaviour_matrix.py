@@ -269,7 +269,7 @@ def test_two_live_schedules_due_at_one_instant_are_one_run():
     assert here.ledger() == ["08:31 succeeded"]
 
 
-def test_a_paused_job_keeps_its_backlog_and_goes_on_with_it():
+def test_a_paused_job_keeps_its_backlog_and_continues_with_it():
     here = world(job(**ALL))
     here.act("a", FOREVER)
     here.restart(after=3 * HOUR)

@@ -50,7 +50,7 @@ def test_three_missed_hours(keep, kept):
         pytest.param(Missed.ALL, [NINE, TEN], id="all are both"),
     ],
 )
-def test_one_entered_ahead_is_missed_together_with_those_after_it(keep, kept):
+def test_an_occurrence_entered_ahead_is_missed_together_with_those_after_it(keep, kept):
     assert keep_missed(keep, (NINE,), HOURLY, NINE, TEN, 1_000) == kept
 
 

@@ -276,7 +276,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "reason", "hint"), [pytest.param(*row, id=repr(row[0])[:30]) for row in REFUSED])
-def test_a_refused_text_is_told_why_and_what_to_write_instead(text, reason, hint):
+def test_an_error_says_why_and_what_to_write_instead(text, reason, hint):
     name = "" if "needs the job's name" in reason else "job"
     with pytest.raises(CronError) as caught:
         Cron.parse(text, name=name)

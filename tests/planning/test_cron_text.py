@@ -55,15 +55,15 @@ SAID = [
 
 
 @pytest.mark.parametrize(("text", "english"), SAID)
-def test_an_expression_is_said(text, english):
+def test_an_expression_is_described(text, english):
     assert Cron.parse(text).describe() == english
 
 
-def test_a_zone_other_than_utc_is_said_too():
+def test_a_zone_other_than_utc_is_named_too():
     assert Cron.parse("0 9 * * 1-5", "Europe/Berlin").describe() == "At 09:00 on weekdays, Europe/Berlin"
 
 
-def test_a_hashed_time_is_said_as_what_it_came_to():
+def test_a_hashed_time_is_described_by_its_resolved_value():
     assert Cron.parse("H H * * *", name="report").describe() == "At 18:48 every day"
 
 

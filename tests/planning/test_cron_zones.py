@@ -89,7 +89,7 @@ def test_changes_close_to_each_other(second, third, expected):
 
 @pytest.mark.parametrize("name", ["", "Nowhere", "America", "../UTC", "/etc/passwd", "UTC\0", "\udc80", "x" * 5000,
                                   "localtime", "right/UTC", "posix/UTC", "tzdata.zi", "europe/berlin "])  # fmt: skip
-def test_what_is_not_a_zone_is_refused_with_a_suggestion(name):
+def test_an_unknown_zone_is_refused_with_a_suggestion(name):
     with pytest.raises(DefinitionError) as caught:
         find_zone(name)
     assert "is not known" in caught.value.reason

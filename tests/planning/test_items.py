@@ -108,7 +108,7 @@ def test_listed_values_may_hold_dates():
     assert values_of(each) == ["2026-03-02", "b", '{"day": "2026-03-02"}']
 
 
-def test_an_item_stands_for_its_value_and_its_parts():
+def test_an_item_is_replaced_by_its_value_and_its_parts():
     parts = Item("a", 3, ItemValue("", (("region", "eu"), ("size", "s"))))
     text = '{{ item("region") }}-{{ item("size") }} {{ date }} {{ item }}'
     assert render_template(text, item_value_of(parts, day)) == 'eu-s 2026-03-02 {"region": "eu", "size": "s"}'

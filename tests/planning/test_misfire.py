@@ -34,6 +34,6 @@ def test_missed_and_on_time_share_no_instant_and_leave_none_out(scheduled_for, n
 
 
 @given(instants, instants, st.integers(1, HOUR), st.integers(0, HOUR))
-def test_what_was_missed_stays_missed_as_time_goes_on(scheduled_for, now, grace_us, later_us):
+def test_a_missed_occurrence_stays_missed_as_time_goes_on(scheduled_for, now, grace_us, later_us):
     if is_missed(scheduled_for, now, grace_us):
         assert is_missed(scheduled_for, now + later_us, grace_us)

@@ -184,7 +184,7 @@ def test_what_was_handed_out_does_not_change_when_jobs_come_and_go():
     assert len(index) == 3
 
 
-def test_a_limit_stops_at_the_end_of_an_instant_and_the_next_call_goes_on():
+def test_a_limit_stops_at_the_end_of_an_instant_and_the_next_call_continues():
     index = index_of(a=HALF_HOURLY, b=HOURLY, c=AT_TEN)
     assert pairs(index.advance(NINE + DAY, limit=2)) == [
         (NINE + 30 * MINUTE, "a"),
@@ -334,21 +334,21 @@ def test_any_order_of_changes_agrees_with_a_list_of_jobs(changes):
             else:
                 assert sorted(index.skip(end)) == sorted({job for _, job in expected})
         assert len(index) == len(jobs)
-        assert index._stale == sum(not group.members for _, _, group in index._heap)
+        assert index._agenda.stale == sum(not group.members for group in index._agenda.groups())
         after = [next_of(compile_all(specs), index.horizon) for specs in jobs.values()]
         assert index.next_at() == min((at for at in after if at is not None), default=None)
 
 
 @pytest.mark.parametrize("go_on", [OccurrenceIndex.advance, OccurrenceIndex.skip])
-def test_places_in_the_heap_are_accounted_for_when_jobs_end_and_leave(go_on):
+def test_groups_on_the_agenda_are_accounted_for_when_jobs_end_and_leave(go_on):
     index = index_of(ends=AT_TEN, leaves=HALF_HOURLY, stays=HOURLY)
     index.remove("leaves")
-    assert index._stale == 1
+    assert index._agenda.stale == 1
     go_on(index, TEN)
-    assert index._stale == 0
+    assert index._agenda.stale == 0
     index.remove("ends")
-    assert index._stale == 0
-    assert len(index._heap) == 1
+    assert index._agenda.stale == 0
+    assert len(list(index._agenda.groups())) == 1
 
 
 @pytest.mark.parametrize(
@@ -377,6 +377,6 @@ def test_jobs_that_come_and_go_leave_nothing_behind(schedule_of):
     finally:
         tracemalloc.stop()
     assert grown < 1_000_000
-    assert len(index._heap) <= 1 + 2 * 64
+    assert len(list(index._agenda.groups())) <= 1 + 2 * 64
     assert len(index._groups) == 1
     assert pairs(index.advance(NINE + 30 * MINUTE)) == [(NINE + 30 * MINUTE, "keeper")]

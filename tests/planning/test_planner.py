@@ -16,7 +16,8 @@ from evertick.model.policy import Missed, Overlap, OverlapKind, Policy
 from evertick.model.run import RunKey
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
 from evertick.planning import planner
-from evertick.planning.planner import GAP_FROM, JobView, plan
+from evertick.planning.entries import GAP_FROM
+from evertick.planning.planner import JobView, plan
 from evertick.planning.schedules import Every
 from tests.planning.planner_model import CAUGHT_UP, Fate, expected, instants_of, spelled_out
 from tests.present import present
@@ -142,7 +143,7 @@ def test_there_is_always_something_to_wake_for_while_occurrences_are_left(view, 
 
 
 @given(views(), spans)
-def test_of_a_backlog_beyond_the_cap_the_oldest_give_way(view, away_us):
+def test_the_oldest_runs_of_a_backlog_beyond_the_cap_are_skipped(view, away_us):
     view = replace(view, job=replace(view.job, policy=replace(view.job.policy, overlap=Overlap(OverlapKind.SKIP))))
     result = plan(view, view.watermark + away_us, PREREAD)
     dropped = [change.key for change in result.changes if change.key in view.waiting]
@@ -312,7 +313,7 @@ def test_other_overlap_rules_judge_the_two_when_they_meet(overlap):
     assert told(plan(view, NINE + 2 * HOUR + SECOND, PREREAD)) == hours("1 catchup", "2 scheduler")
 
 
-def test_one_entered_ahead_that_is_still_on_time_is_newer_too():
+def test_an_occurrence_entered_ahead_that_is_still_on_time_is_newer_too():
     policy = Policy(missed=Missed.LATEST, overlap=LATEST_ONLY)
     view = JobView(Job("a", schedules=(EverySpec(20 * SECOND),), policy=policy), NINE, (NINE - 20 * SECOND, NINE))
     (change,) = plan(view, NINE + 15 * SECOND, 0).changes

@@ -147,7 +147,7 @@ def test_ten_thousand_jobs_with_one_expression_parse_it_once(monkeypatch):
     assert len(set(map(id, engines))) == 1
 
 
-def test_an_engine_nobody_plans_with_is_forgotten():
+def test_an_unused_engine_is_forgotten():
     gc.collect()
     held = len(engine_room._engines)  # by other tests of this process
     specs = [EverySpec(SECOND + number) for number in range(5_000)]
@@ -260,3 +260,13 @@ def test_days_counted_together_are_what_they_are_one_by_one(text, zone):
     ):
         one_by_one = [count_of(schedules, at - 1, at + DAY - 1) for at in range(start, start + 60 * DAY, DAY)]
         assert count_days(schedules, start, 60) == one_by_one
+
+
+def test_jobs_that_share_an_expression_share_its_engine_whatever_they_are_called():
+    specs = [CronSpec("17 4 * * *", "Europe/Berlin", f"job-{number}") for number in range(5_000)]
+    engines = [compile_schedule(spec) for spec in specs]  # more than are remembered
+    assert all(engine is engines[0] for engine in engines)
+
+
+def test_schedules_of_many_jobs_do_not_collide_where_they_are_looked_up():
+    assert len({hash(CronSpec("17 4 * * *", "UTC", f"job-{number}")) for number in range(1_000)}) > 990

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, from_text
 from evertick.model.job import After, Job
-from evertick.model.ledger import JobRecord
+from evertick.model.ledger import JobRecord, bucket_of
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, WAITING, RunState, Trigger
 from evertick.model.routing import FLEET, Routing
 from evertick.model.run import LedgerRow, RunKey
@@ -67,5 +66,5 @@ def test_an_entry_that_waits_for_something_is_not(one, known):
     assert stuck(one, **known) == 0
 
 
-def test_one_that_waits_behind_a_run_of_its_job_is_not():
+def test_an_entry_that_waits_behind_a_run_of_its_job_is_not_stuck():
     assert stuck(row(WAITING), row(RUNNING, OLD - MINUTE)) == 0

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text
-from evertick.model.ledger import JobRecord, ScheduleLine
+from evertick.model.ledger import JobRecord, ScheduleLine, bucket_of
 from evertick.model.lifecycle import PLANNED, SKIPPED, SUCCEEDED, SkipReason, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, specs_to_text
@@ -55,7 +54,7 @@ def test_a_ledger_with_a_line_for_every_occurrence_is_sound():
     assert report.is_sound
 
 
-def test_a_gap_speaks_for_all_the_occurrences_inside_it():
+def test_a_gap_covers_all_the_occurrences_inside_it():
     report = check([run(1), gap(2, 20, 19), run(21)], through=21)
     assert report == Report(occurrences=21, runs=2, skips={"missed": 19}, gaps=1)
 
@@ -72,7 +71,7 @@ def test_a_gap_speaks_for_all_the_occurrences_inside_it():
         pytest.param([run(1), gap(2, 3, 2)], [(4, 4, 1)], id="one behind a gap"),
     ],
 )
-def test_what_no_line_speaks_of_is_lost(rows, lost):
+def test_an_occurrence_without_a_line_is_lost(rows, lost):
     report = check(rows, through=4)
     assert report.lost == tuple(Lost("report", hours(first)[0], hours(last)[0], count) for first, last, count in lost)
     assert not report.is_sound
@@ -107,7 +106,7 @@ def test_after_an_edit_each_stretch_is_judged_by_its_own_schedule():
     assert check(rows, through=6, lines=lines) == Report(occurrences=5, runs=5)
 
 
-def test_of_edits_that_were_written_at_one_watermark_only_the_last_is_in_force():
+def test_only_the_last_edit_at_one_watermark_is_in_force():
     """A job that is held keeps its watermark, and the loop writes each further edit one microsecond later."""
     before = NINE + HOUR - 1  # a blackout begins at ten, when the first edit is due
     edits = [ScheduleLine("report", before, HOURLY), ScheduleLine("report", before + 1, "[]")]
@@ -129,11 +128,11 @@ def test_a_job_without_a_record_is_expected_to_have_nothing():
         pytest.param([gap(1, 9, 9), run(2), run(3)], [2, 3], id="several inside one gap"),
     ],
 )
-def test_what_two_lines_speak_of_is_a_duplicate(rows, twice):
+def test_an_occurrence_with_two_lines_is_a_duplicate(rows, twice):
     assert check(rows, through=1).duplicates == tuple(RunKey("report", at) for at in hours(*twice))
 
 
-def test_a_requested_run_is_no_occurrence_and_no_duplicate():
+def test_a_requested_run_is_neither_an_occurrence_nor_a_duplicate():
     asked = run(1)._replace(key=RunKey("report", NINE + HOUR, "request"))
     assert check([run(1), asked], through=1) == Report(occurrences=1, runs=1)
 
@@ -155,7 +154,7 @@ def test_a_line_at_an_instant_that_was_never_due_is_named():
     "schedules",
     [pytest.param((AtSpec(NINE - HOUR),), id="as written"), pytest.param((EverySpec(3 * HOUR),), id="edited since")],
 )
-def test_a_one_off_that_was_past_at_first_sight_is_no_stray(schedules):
+def test_a_one_off_that_was_past_at_first_sight_is_not_a_stray_entry(schedules):
     lines = [line(0, specs_to_text(schedules))]
     assert check([skip(-1, SkipReason.MISSED)], through=1, lines=lines).is_sound
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.model.instant import MINUTE, SECOND
-from evertick.routing.lanes import Lane, Lanes, Turn
+from evertick.routing.lanes import Admission, Lane, Lanes
 from evertick.settings.parts import LaneSettings
 
 NINE = 1_772_442_000_000_000
@@ -17,7 +17,7 @@ SLOW_US = LaneSettings().slow_after_us
 
 
 def dispatch(lanes: Lanes[Any], ticket: object, job_id: str, now: int, takes_us: int) -> None:
-    assert lanes.offer(ticket, job_id, now) is Turn.NOW
+    assert lanes.offer(ticket, job_id, now) is Admission.NOW
     lanes.ended(ticket, now + takes_us)
 
 
@@ -45,7 +45,7 @@ def test_it_is_forgotten_when_the_minute_is_over():
     assert lanes.lane_of("job", NINE + MINUTE) is Lane.FAST
 
 
-def test_what_was_not_measured_does_not_count():
+def test_unmeasured_values_do_not_count():
     lanes: Lanes[int] = Lanes(LaneSettings(forgiven=0))
     lanes.offer(1, "job", NINE)
     lanes.ended(1, NINE + SECOND, is_measured=False)
@@ -55,7 +55,7 @@ def test_what_was_not_measured_does_not_count():
 def test_a_full_lane_lets_wait_and_then_refuses():
     lanes: Lanes[str] = Lanes(LaneSettings(fast=1, fast_queue=2))
     answers = [lanes.offer(ticket, "job", NINE) for ticket in "abcd"]
-    assert answers == [Turn.NOW, Turn.LATER, Turn.LATER, Turn.NEVER]
+    assert answers == [Admission.NOW, Admission.LATER, Admission.LATER, Admission.NEVER]
     assert lanes.ended("a", NINE) == ["b"]
     assert lanes.withdraw("c")
     assert not lanes.withdraw("c")
@@ -72,17 +72,17 @@ def test_a_thousand_slow_jobs_do_not_delay_a_fast_one():
             lanes.offer((job_id, number), job_id, NINE)
             lanes.ended((job_id, number), NINE + SECOND)
     answers = [lanes.offer((job_id, 99), job_id, NINE) for job_id in slow]
-    assert answers.count(Turn.NOW) == LaneSettings().slow
-    assert lanes.offer(("fast", 0), "fast", NINE) is Turn.NOW
+    assert answers.count(Admission.NOW) == LaneSettings().slow
+    assert lanes.offer(("fast", 0), "fast", NINE) is Admission.NOW
 
 
-def test_a_thousand_jobs_that_nobody_knew_to_be_slow_do_not_delay_a_fast_one():
+def test_a_thousand_jobs_not_known_to_be_slow_do_not_delay_a_fast_one():
     lanes: Lanes[str] = Lanes(LaneSettings())
     dispatch(lanes, "before", "fast", NINE, SLOW_US)
     for number in range(1_000):
         lanes.offer(f"slow-{number}", f"slow-{number}", NINE)
     answers = [lanes.offer(f"fast-{number}", "fast", NINE) for number in range(LaneSettings().reserve + 1)]
-    assert answers == [Turn.NOW] * LaneSettings().reserve + [Turn.LATER]
+    assert answers == [Admission.NOW] * LaneSettings().reserve + [Admission.LATER]
     # And the one that has to wait goes before all of them.
     assert lanes.ended("slow-0", NINE + SECOND) == [f"fast-{LaneSettings().reserve}"]
 
@@ -93,7 +93,7 @@ def test_a_job_that_was_slow_once_is_no_longer_known_to_be_fast():
         dispatch(lanes, "before", "job", NINE, takes_us)
     for number in range(9):
         lanes.offer(f"slow-{number}", f"slow-{number}", NINE)
-    assert lanes.offer("job", "job", NINE) is Turn.LATER
+    assert lanes.offer("job", "job", NINE) is Admission.LATER
 
 
 def test_those_that_turn_out_slow_give_up_their_places_in_the_fast_lane():
@@ -120,7 +120,7 @@ def test_every_launch_that_was_taken_has_its_turn_once(size, acts):
         turns: list[int] = []
         if act == "offer" and number not in waiting | begun:
             answer = lanes.offer(number, f"job-{number % 2}", now)
-            (begun if answer is Turn.NOW else waiting).add(number) if answer is not Turn.NEVER else None
+            (begun if answer is Admission.NOW else waiting).add(number) if answer is not Admission.NEVER else None
         elif act == "end":
             turns = list(lanes.ended(number, now))
             begun.discard(number)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from evertick.model.member import Member
 from evertick.model.routing import Routing, Strategy
 from evertick.routing.placement import Placement, Shard, parse_placement
-from evertick.routing.selection import Asked, Nowhere, place
-from evertick.routing.strategies import HISTORY, STRATEGIES, Situation
+from evertick.routing.selection import NoPlacement, PlacementRequest, place
+from evertick.routing.strategies import HISTORY, STRATEGIES, RoutingContext
 
 NAMES = st.lists(st.sampled_from([f"ex-{letter}" for letter in "abcdefghij"]), min_size=1, unique=True).map(sorted)
 JOBS = st.text("abcdefgh", min_size=1, max_size=8)
@@ -22,7 +22,7 @@ ABC = ("ex-a", "ex-b", "ex-c")
 
 def choose(strategy: Strategy, *names: str, **known) -> str | None:
     return STRATEGIES[strategy](
-        Situation(sorted(names), known.pop("job_id", "report"), known.pop("seed", "1"), **known)
+        RoutingContext(sorted(names), known.pop("job_id", "report"), known.pop("seed", "1"), **known)
     )
 
 
@@ -30,8 +30,10 @@ def members(*names: str, **known) -> list[Member]:
     return [Member(name, is_healthy=True, running=0, **known) for name in names]
 
 
-def asked(strategy: Strategy, *there: Member, labels=(), **known) -> Asked:
-    return Asked(Routing("fleet", strategy, labels), there, "report", "report@09:00", known.pop("attempt", 1), **known)
+def asked(strategy: Strategy, *there: Member, labels=(), **known) -> PlacementRequest:
+    return PlacementRequest(
+        Routing("fleet", strategy, labels), there, "report", "report@09:00", known.pop("attempt", 1), **known
+    )
 
 
 def sequence(strategy: Strategy, names: list[str], count: int, used: tuple[str, ...] = ()) -> list[str]:
@@ -98,7 +100,7 @@ def test_of_three_members(strategy, known, chosen):
 
 @given(st.sampled_from(CHOOSING), NAMES, JOBS, st.text(), st.lists(st.sampled_from(ABC)), st.sampled_from(["", *ABC]))
 def test_only_those_who_are_there_are_chosen_and_twice_the_same(strategy, names, job_id, seed, used, tried):
-    situation = Situation(names, job_id, seed, used, tried)
+    situation = RoutingContext(names, job_id, seed, used, tried)
     assert STRATEGIES[strategy](situation) in names
     assert STRATEGIES[strategy](situation) == STRATEGIES[strategy](situation)
 
@@ -136,7 +138,7 @@ def test_lfu_keeps_the_counts_within_one_of_each_other(names, count):
     assert max(counts.values()) - min(counts[name] for name in names) <= 1
 
 
-def test_one_who_joins_late_is_behind_by_no_more_than_the_history():
+def test_a_member_that_joins_late_is_behind_by_no_more_than_the_history():
     used = tuple(sequence(Strategy.LFU, ["ex-a", "ex-b"], 1_000))
     chosen = sequence(Strategy.LFU, list(ABC), 4 * HISTORY, used[-HISTORY:])
     assert 0 < chosen[:HISTORY].count("ex-c") <= HISTORY // 2 + 1
@@ -160,7 +162,7 @@ def test_a_member_that_joins_takes_jobs_only_for_itself(names, job_id):
 
 
 @pytest.mark.parametrize("strategy", [Strategy.RANDOM, Strategy.CONSISTENT_HASH])
-def test_what_is_hashed_is_spread_evenly(strategy):
+def test_hashed_times_are_spread_evenly(strategy):
     counts = Counter(choose(strategy, *ABC, job_id=f"job-{number}", seed=str(number)) for number in range(3_000))
     assert all(850 < counts[name] < 1_150 for name in ABC)
 
@@ -191,7 +193,7 @@ def test_an_attempt_that_finds_no_place_says_why(strategy, there, why):
     if strategy is Strategy.SHARDING_BROADCAST and why.endswith("full"):
         assert placed == Placement("fleet", shards=(Shard(0, "ex-a"),))
     else:
-        assert placed == Nowhere(why, is_full=why.endswith("full"))
+        assert placed == NoPlacement(why, is_full=why.endswith("full"))
 
 
 CPU = (("cpu", 2_000),)
@@ -219,14 +221,14 @@ def having(name: str, cpu: int, used: int = 0, **known) -> Member:
 def test_an_attempt_without_room_says_what_is_missing(strategy, there, why):
     request = asked(strategy, *there)
     placed = place(request._replace(routing=Routing("fleet", strategy, resources=CPU)))
-    assert placed == Nowhere(why, is_full="without room" in why)
+    assert placed == NoPlacement(why, is_full="without room" in why)
 
 
-def test_what_nobody_has_together_is_told():
+def test_a_combination_that_no_member_has_is_reported():
     both = (("cpu", 2_000), ("gpus", 1_000))
     there = [Member("ex-a", True, 0, offers=(("cpu", 4_000),)), Member("ex-b", True, 0, offers=(("gpus", 1_000),))]
     request = asked(Strategy.FIRST, *there)._replace(routing=Routing("fleet", Strategy.FIRST, resources=both))
-    assert place(request) == Nowhere("of 2 members: none offers cpu=2 gpus=1 together")
+    assert place(request) == NoPlacement("of 2 members: none offers cpu=2 gpus=1 together")
 
 
 def test_a_broadcast_goes_to_those_that_could_take_it_and_waits_for_their_room():
@@ -235,7 +237,9 @@ def test_a_broadcast_goes_to_those_that_could_take_it_and_waits_for_their_room()
     request = asked(Strategy.SHARDING_BROADCAST, *there)._replace(routing=routing)
     assert place(request) == Placement("fleet", shards=(Shard(0, "ex-a"), Shard(1, "ex-c")))
     there[2] = having("ex-c", 2_000, 500)
-    assert place(request._replace(members=there)) == Nowhere("of 2 members: ex-c has no room for cpu=2", is_full=True)
+    assert place(request._replace(members=there)) == NoPlacement(
+        "of 2 members: ex-c has no room for cpu=2", is_full=True
+    )
 
 
 @given(st.sampled_from(CHOOSING), st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")))
@@ -246,7 +250,7 @@ def test_only_members_with_the_labels_are_chosen(strategy, with_gpu, others):
         assert isinstance(placed, Placement)
         assert placed.member in with_gpu
     else:
-        assert isinstance(placed, Nowhere)
+        assert isinstance(placed, NoPlacement)
 
 
 def test_a_broadcast_has_a_shard_for_every_member():
@@ -267,7 +271,7 @@ def test_a_broadcast_waits_for_a_member_that_may_be_back_in_a_moment(before, is_
     known = parse_placement(before) if before else None
     placed = place(asked(Strategy.SHARDING_BROADCAST, *there, before=known))
     if waits:
-        assert placed == Nowhere("of 2 members: ex-b may reconnect in a moment")
+        assert placed == NoPlacement("of 2 members: ex-b may reconnect in a moment")
     else:
         assert placed == Placement("fleet", shards=(Shard(0, "ex-a"),))
 
@@ -317,7 +321,7 @@ def test_a_placement_is_read_back_as_it_was_written(placement):
         pytest.param("fleet:*ex-a+,ex-b", "fleet", id="a broadcast"),
     ],
 )
-def test_the_executor_is_told_by_the_text(text, executor):
+def test_the_text_decides_the_executor(text, executor):
     assert parse_placement(text).executor == executor
 
 
@@ -326,4 +330,4 @@ def test_a_broadcast_that_the_ledger_cannot_hold_waits_and_says_why():
     assert isinstance(place(asked(Strategy.SHARDING_BROADCAST, *some)), Placement)
     many = members(*(f"member-{number:04}" for number in range(400)))
     placed = place(asked(Strategy.SHARDING_BROADCAST, *many))
-    assert placed == Nowhere("a broadcast to 400 members does not fit into an entry of the ledger")
+    assert placed == NoPlacement("a broadcast to 400 members does not fit into an entry of the ledger")

@@ -13,7 +13,7 @@ from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.task import NotEnded, Part, PartEnd, Task, merge_ends
 from evertick.loop import constraints, fire, reports
 from evertick.loop.decide import decide
-from evertick.loop.effects import Audit, Commit, Decision, Effect, Launch, Log, Record, TellStep
+from evertick.loop.effects import Audit, Commit, Decision, Effect, Launch, Log, Record, ReportSubRunEnd
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen, TimePassed
 from evertick.loop.ring import Ring
 from evertick.loop.runs import OpenRun
@@ -177,7 +177,7 @@ def launches_without_a_lease(state: State, messages: Sequence[Message], now: Ins
 
 def forgets_what_waits_for_a_lease(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     """A lease that is renewed wakes nobody."""
-    with mock.patch("evertick.loop.decide._go_on"):
+    with mock.patch("evertick.loop.decide._continue_jobs"):
         return decide(state, messages, now)
 
 
@@ -211,7 +211,7 @@ def loses_runs_and_finds_them(state: State, messages: Sequence[Message], now: In
     """One start in a dozen is forgotten, as if the ring had dropped it; that the audit finds it is no failure."""
 
     def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
-        if run.key.scheduled_for // 1_000_000 % 12 or run.key in state.audit.suspects:
+        if run.key.scheduled_for // 1_000_000 % 12 or run.key in state.audit.stalled:
             production(state, turn, job, run)
 
     production = fire.offer
@@ -230,14 +230,14 @@ def loses_runs_for_ever(state: State, messages: Sequence[Message], now: Instant)
 def never_tells_steps(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     """A step that waits for a run of another job never hears how that ended."""
     decision = decide(state, messages, now)
-    kept = [effect for effect in decision.effects if not isinstance(effect, TellStep)]
+    kept = [effect for effect in decision.effects if not isinstance(effect, ReportSubRunEnd)]
     return Decision(kept, decision.wake_at)
 
 
 def tells_steps_that_all_is_well(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     decision = decide(state, messages, now)
     effects = [
-        effect._replace(end=effect.end._replace(state=SUCCEEDED)) if isinstance(effect, TellStep) else effect
+        effect._replace(end=effect.end._replace(state=SUCCEEDED)) if isinstance(effect, ReportSubRunEnd) else effect
         for effect in decision.effects
     ]
     return Decision(effects, decision.wake_at)

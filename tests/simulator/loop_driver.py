@@ -19,10 +19,9 @@ from evertick.loop.messages import (
     ReportsRead,
 )
 from evertick.loop.state import State
-from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import HOUR, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
-from evertick.model.ledger import bucket_lease
+from evertick.model.ledger import BUCKETS, bucket_lease, bucket_of
 from evertick.model.run import RunKey
 from evertick.operations.submission import forwarded_reports
 from evertick.planning.verify import Report, verify_ledger

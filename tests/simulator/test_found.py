@@ -29,11 +29,10 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.model.blackout import Blackout
-from evertick.model.bucket import BUCKETS
 from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, Request, RequestKind, bucket_lease
+from evertick.model.ledger import BUCKETS, Batch, Request, RequestKind, bucket_lease
 from evertick.model.lifecycle import FAILED, LAUNCHING, PLANNED, SKIPPED, SUCCEEDED, TERMINAL, WAITING
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, RunKey
@@ -146,7 +145,7 @@ def test_a_job_that_comes_back_after_a_downtime_does_not_owe_what_lay_in_between
     assert after.verified().lost == ()
 
 
-def test_of_two_edits_while_a_job_is_paused_the_second_stays_in_force():
+def test_the_second_of_two_edits_during_a_pause_stays_in_force():
     driver = LoopDriver(EVERY_MINUTE)
     driver.own()
     driver.run_until(NINE + 3 * MINUTE + SECOND)  # the first runs, the others wait
@@ -203,7 +202,7 @@ def test_a_one_off_that_is_past_when_a_disabled_job_is_edited_is_missed_and_not_
 # Somebody else has decided
 
 
-def test_a_gap_that_somebody_has_written_into_is_not_lost_as_a_whole():
+def test_a_gap_with_a_later_entry_inside_is_not_lost_as_a_whole():
     """Two nodes that agree on nothing; the one that was away finds its gap refused."""
     job = replace(EVERY_MINUTE, policy=Policy(missed=Missed.LATEST))
     away = LoopDriver(job, node="b")
@@ -348,7 +347,7 @@ def test_a_resume_that_was_answered_is_carried_out_although_the_bucket_goes_away
     ],
 )
 @pytest.mark.parametrize("is_fenced", [pytest.param(False, id="given up"), pytest.param(True, id="taken away")])
-def test_the_new_owner_hears_what_became_of_a_run_that_the_old_one_had_launched(report, is_fenced):
+def test_the_new_owner_learns_how_a_run_of_the_old_owner_ended(report, is_fenced):
     old = LoopDriver(HOURLY)
     old.own()
     old.run_until(TEN.scheduled_for)

@@ -10,7 +10,9 @@ from evertick.testing.simulator import failure_lines
 from tests.share import share, share_of
 
 SEEDS = range(2_000)
-TRIED = 100
+TRIED = 50
+FOUND = (34, 260, 1387, 10010, 10098, 11025, 20136, 31442, 60230, 71265, 71522, 71601, 100948, 101243, 102603)
+"""What is drawn for them has changed since: they are worlds like any others by now."""
 CHUNK = 25  # small enough that all cores are busy until the end
 
 
@@ -24,9 +26,7 @@ def test_every_promise_is_kept(chunk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", [34, 260, 1387, 10010, 10098, 20136, 31442, 60230, 71265, 71522, 71601, 100948, 101243, 102603]
-)
+@pytest.mark.parametrize("seed", share_of(FOUND, 7))
 def test_a_world_in_which_a_run_was_lost_once_keeps_every_promise(seed):
     assert simulate(seed).failure is None
 

@@ -8,7 +8,7 @@ from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.testing import SimulatedClock, Timeline
 
 
-def test_a_clock_shows_true_time_until_somebody_sets_it():
+def test_a_clock_shows_true_time_until_it_is_set():
     timeline = Timeline(HOUR)
     clock = SimulatedClock(timeline)
     timeline.run_until(2 * HOUR)

@@ -97,7 +97,7 @@ def test_a_node_s_own_executor_knows_nothing_of_another_node_s_runs():
     ("faults", "answer"),
     [pytest.param({}, RunFinished, id="finished"), pytest.param({"death": 1.0}, RunLost, id="lost")],
 )
-def test_after_a_restart_the_truth_is_told(faults, answer):
+def test_after_a_restart_the_truth_is_reported(faults, answer):
     hall = Hall(**faults)
     hall.launch(A1)
     hall.wait()
@@ -107,7 +107,7 @@ def test_after_a_restart_the_truth_is_told(faults, answer):
     assert isinstance(said, answer)
 
 
-def test_what_ended_lately_is_told_to_the_next_process_of_the_same_machine():
+def test_what_ended_lately_is_reported_to_the_next_process_of_the_same_machine():
     hall = Hall(is_shared=False)
     hall.launch(A1)
     hall.wait()
@@ -117,7 +117,7 @@ def test_what_ended_lately_is_told_to_the_next_process_of_the_same_machine():
     assert hall.wait() == [("a", "RunFinished")]
 
 
-def test_a_run_that_goes_on_is_said_to_go_on():
+def test_a_continuing_run_is_reported_as_running():
     hall = Hall()
     hall.launch(A1)
     hall.timeline.run_until(40_000)
@@ -148,7 +148,7 @@ def test_an_owner_that_was_replaced_can_start_nothing():
     hall.wait()
     hall.launch(A1, attempt=1, fence=100)
     hall.wait()
-    assert [said for _, said in hall.told] == [LaunchRefused(KEY, 1, "a newer owner launched this run")]
+    assert [said for _, said in hall.told] == [LaunchRefused(KEY, 1, "a newer owner launched this run", 100)]
     assert hall.executors.started == 1
 
 

@@ -16,13 +16,13 @@ from evertick.loop.messages import OpenRunsSeen
 from evertick.loop.ownership import ask_again, restore
 from evertick.loop.placement import neighbours, next_to_go
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import STRIKES, Hold, JobState, State, Suspect
+from evertick.loop.state import STALLED_CHECKS, Hold, JobState, StalledEntry, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import MINUTE, to_text
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, WAITING
 from evertick.model.report import AttemptQuestion
 from evertick.model.run import LedgerRow, RunKey
-from evertick.planning.overlap import may_leave_queue
+from evertick.planning.admission import may_leave_queue
 from evertick.routing.placement import is_shared
 
 PORTION: Final = 500
@@ -31,7 +31,7 @@ EVERY_US: Final = MINUTE
 """Time between two portions."""
 OVERDUE_US: Final = 2 * MINUTE
 """An entry that has been due for less than this is not checked."""
-LAUNCH_STRIKES: Final = 6
+LAUNCH_CHECKS: Final = 6
 """How often an attempt is checked before this machine's executor must have reported it: some minutes.
 
 Counted in rounds, not in time: a clock that was set forward must not make an executor late.
@@ -72,7 +72,7 @@ def seen(state: State, turn: Turn, message: OpenRunsSeen) -> None:
     # Compare with the ledger as it was when it was read, not with the loop as it is now: reports in flight count.
     written = {change.key for pending in state.batches.values() for change in pending.batch.changes}
     written |= {run.key for pending in state.batches.values() for run in pending.runs}
-    written |= {ended.run.key for ended in state.recent}
+    written |= state.unwritten_ends.keys()
     to_ask: list[AttemptQuestion] = []
     for row in message.rows:
         job = state.jobs.get(row.key.job_id)
@@ -82,28 +82,28 @@ def seen(state: State, turn: Turn, message: OpenRunsSeen) -> None:
         run = job.find(row.key)
         waits_for = Wait.LEDGER if row.key in written else _waits_for(state, turn, job, run) if run else None
         if waits_for is not None:
-            audit.suspects.pop(row.key, None)
+            audit.stalled.pop(row.key, None)
             continue
-        strikes = _strike(state, row.key, run)
-        enough = LAUNCH_STRIKES if run is not None and run.state is LAUNCHING else STRIKES
-        if strikes >= enough:
+        checks = _count_check(state, row.key, run)
+        enough = LAUNCH_CHECKS if run is not None and run.state is LAUNCHING else STALLED_CHECKS
+        if checks >= enough:
             _repair(state, turn, job, run, row, to_ask)
-            _report(state, turn, run, row, is_news=strikes == enough)
+            _report(state, turn, run, row, is_news=checks == enough)
     if to_ask:
         turn.do(Reconcile(to_ask))
     audit.after = message.after
     if message.after is None:
-        audit.suspects = {key: suspect for key, suspect in audit.suspects.items() if key in audit.looked_at}
+        audit.stalled = {key: entry for key, entry in audit.stalled.items() if key in audit.looked_at}
         audit.looked_at.clear()
 
 
-def _strike(state: State, key: RunKey, run: OpenRun | None) -> int:
+def _count_check(state: State, key: RunKey, run: OpenRun | None) -> int:
     """Count once more, from 1 if the entry has moved: a run that is refused and offered again is not stuck."""
     as_of = None if run is None else (run.state, run.attempt, run.refusals)
-    before = state.audit.suspects.get(key)
-    strikes = before.strikes + 1 if before is not None and before.as_of == as_of else 1
-    state.audit.suspects[key] = Suspect(strikes, as_of)
-    return strikes
+    before = state.audit.stalled.get(key)
+    checks = before.checks + 1 if before is not None and before.as_of == as_of else 1
+    state.audit.stalled[key] = StalledEntry(checks, as_of)
+    return checks
 
 
 def _report(state: State, turn: Turn, run: OpenRun | None, row: LedgerRow, *, is_news: bool) -> None:
@@ -169,7 +169,7 @@ def _retry_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> W
         return Wait.TIME
     if job.hold is Hold.RETIRED:
         return Wait.HOLD
-    if run.key in state.homeless or job.job.id in state.recalling:
+    if run.key in state.unplaced or job.job.id in state.placement_lookups:
         return Wait.MEMBER
     lane = job.lane_of(run.key)
     others = [other for other in lane.active.values() if other.state is not RETRYING]
@@ -190,7 +190,7 @@ def _turn_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wa
         return Wait.TIME
     if is_held_back(job, run):
         return Wait.UPSTREAM
-    queue = state.queue_of(job)
+    queue = state.queue_of_run(job, run)
     if queue is not None and not queue.has_room:
         return Wait.QUEUE
-    return Wait.MEMBER if run.key in state.homeless or job.job.id in state.recalling else None
+    return Wait.MEMBER if run.key in state.unplaced or job.job.id in state.placement_lookups else None

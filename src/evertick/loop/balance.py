@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from zlib import crc32
 
-from evertick.model.bucket import BUCKETS
+from evertick.model.ledger import BUCKETS
 
 
 def share_of(node: str, nodes: Collection[str], buckets: int = BUCKETS) -> frozenset[int]:

@@ -8,8 +8,7 @@ from evertick.loop.claims import claims_of, claims_without
 from evertick.loop.effects import Commit, Record
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
-from evertick.model.bucket import bucket_of
-from evertick.model.ledger import Batch, DefinitionLine, JobRecord, Request, ScheduleLine
+from evertick.model.ledger import Batch, DefinitionLine, JobRecord, Request, ScheduleLine, bucket_of
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.planning.deadlines import Deadline

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from evertick.loop.delivery import answer_known, take
-from evertick.loop.messages import ChainArrived
+from evertick.loop.messages import UpstreamEnded
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import Arrival, JobState, State
+from evertick.loop.state import JobState, State, UpstreamEnd
 from evertick.loop.turn import Turn
 from evertick.model.answer import SUPERSEDED, TAKEN
 from evertick.model.facts import Facts, Parent, facts_text
@@ -44,7 +44,7 @@ def announce(turn: Turn, run: OpenRun, outcome: RunState, jobs: list[str]) -> No
         turn.request(Request(told, RequestKind.CHAIN, downstream, payload, turn.now), rests_on=run.key)
 
 
-def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
+def arrived(state: State, turn: Turn, message: UpstreamEnded) -> None:
     """An upstream job has ended.
 
     The request is answered when a run has used it, so that after a crash it arrives again.
@@ -59,7 +59,7 @@ def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
         return
     if job.arrivals is None:
         job.arrivals = {}
-    arrival = Arrival(message.request_id, message.at, message.run)
+    arrival = UpstreamEnd(message.request_id, message.at, message.run)
     before = job.arrivals.get(message.upstream)
     if before is not None:
         # They may arrive in another order than that in which the runs ended.
@@ -69,7 +69,7 @@ def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
     start_chained(turn, job)
 
 
-def _order(arrival: Arrival) -> tuple[Instant, str]:
+def _order(arrival: UpstreamEnd) -> tuple[Instant, str]:
     return arrival.at, arrival.request_id
 
 

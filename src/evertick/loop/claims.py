@@ -7,8 +7,7 @@ from typing import Final
 
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
-from evertick.model.bucket import bucket_of
-from evertick.model.ledger import Claim
+from evertick.model.ledger import Claim, bucket_of
 
 YIELDS_MAX: Final = 10
 """How often a run yields to a run of higher priority that waits on another node; once a second, so some seconds.
@@ -28,7 +27,7 @@ def claims_of(state: State, launches: Iterable[OpenRun]) -> tuple[Claim, ...]:
     for run in launches:
         job = state.jobs.get(run.key.job_id)
         queue = job.job.queue if job else None
-        if queue is not None and needs_claim(state, queue):
+        if queue is not None and not run.is_item and needs_claim(state, queue):
             wanted.setdefault(queue, []).append(run)
     return tuple(_claim(state, name, runs) for name, runs in wanted.items())
 

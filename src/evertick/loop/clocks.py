@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import to_text
@@ -65,7 +63,9 @@ def _move_waits(state: State, by_us: int) -> None:
     """A clock that was set back makes no wait longer; one that was set forward ends waits, as a downtime does."""
     state.audit.next_at += by_us
     state.retiring = {job_id: at + by_us for job_id, at in state.retiring.items()}
-    state.recent = deque(ended._replace(forget_at=ended.forget_at + by_us) for ended in state.recent)
+    state.unwritten_ends = {
+        key: ended._replace(forget_at=ended.forget_at + by_us) for key, ended in state.unwritten_ends.items()
+    }
     for job in state.jobs.values():
         # Otherwise a resume requested now would look older than the pause.
         job.last_asked_at += by_us

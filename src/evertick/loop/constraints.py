@@ -34,7 +34,7 @@ from evertick.model.lifecycle import PLANNED, WAITING, Trigger
 from evertick.model.run import RunKey
 
 Kind = TypeVar("Kind", bound=Constraint)
-BEHIND = "it is taking longer than expected"
+_OVERDUE = "it is taking longer than expected"
 PRE_RUN_HOOK, POST_RUN_HOOK, MAX_ALLOWED_RUN_TIME = "preRunHook", "postRunHook", "maxAllowedRunTime"
 _WATCHED_BY_EXECUTORS: Final[dict[str, type[Constraint]]] = {
     PRE_RUN_HOOK: PreRunHook,
@@ -97,14 +97,16 @@ def outcomes_seen(state: State, message: OutcomesSeen) -> OpenRun | None:
     return run
 
 
-def too_many(turn: Turn, job: JobState, run: OpenRun) -> None:
+def violate_max_concurrent_runs(turn: Turn, job: JobState, run: OpenRun) -> None:
     """The overlap rule has skipped a run: report it where the job asks for that."""
     for constraint in _of(job, MaxConcurrentRuns):
         violate(turn, job, run, "maxConcurrentRuns", constraint.on_violation)
 
 
 def expect_end(state: State, job: JobState, run: OpenRun, started_at: Instant) -> None:
-    """Look at the run again when it should have ended."""
+    """Look at the run again when it should have ended; an item is a part of one that is looked at."""
+    if run.is_item:
+        return
     for constraint in _of(job, MaxExpectedRunTime):
         run.expected_at = started_at + constraint.duration_us
         state.ring.put(run.expected_at, run)
@@ -114,11 +116,12 @@ def check_behind(turn: Turn, job: JobState, run: OpenRun) -> None:
     """The run takes longer than expected: it continues, and is reported once."""
     if run.expected_at is None or run.expected_at > turn.now:
         return
+    run.facts = run.facts._replace(overdue_since=run.expected_at)
     run.expected_at = None
-    turn.note(run, BEHIND)
+    turn.note(run, _OVERDUE)
     turn.log("run.behind", is_alarming=True, job=job.job.id, run=run.key.run_id)
     for constraint in _of(job, MaxExpectedRunTime):
-        violate(turn, job, run, "maxExpectedRunTime", constraint.on_violation, BEHIND)
+        violate(turn, job, run, "maxExpectedRunTime", constraint.on_violation, _OVERDUE)
 
 
 def broken(turn: Turn, job: JobState, run: OpenRun, constraint: str, detail: str) -> None:
@@ -171,6 +174,7 @@ def _kill(turn: Turn, job: JobState, run: OpenRun, target: KillTarget, constrain
     if target is KillTarget.THIS:
         chosen = [active[run.key]] if run.key in active else []
     elif target is KillTarget.LATEST:
-        chosen = [max(active.values(), key=lambda one: one.key.scheduled_for)] if active else []
+        whole = [one for one in active.values() if not one.is_item]
+        chosen = [max(whole, key=lambda one: one.key.scheduled_for)] if whole else []
     for one in chosen:
         turn.ask_to_stop(one, f"stopped because {constraint} was violated")

@@ -8,6 +8,7 @@ simulator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from evertick.loop import (
     audit,
@@ -27,7 +28,7 @@ from evertick.loop.batch_builder import changes_to_tell
 from evertick.loop.constraints import outcomes_seen
 from evertick.loop.delivery import note_answered
 from evertick.loop.effects import Decision, Resync
-from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due, retry_homeless
+from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due, retry_unplaced
 from evertick.loop.messages import (
     AttemptSeen,
     BackfillJob,
@@ -37,10 +38,9 @@ from evertick.loop.messages import (
     BucketsGained,
     BucketsLost,
     CancelRun,
-    ChainArrived,
     ChangesRecorded,
+    DefinitionEventsLost,
     DefinitionsChanged,
-    DefinitionsDoubtful,
     DefinitionsResynced,
     ForwardedReport,
     LaunchRefused,
@@ -52,7 +52,7 @@ from evertick.loop.messages import (
     OrphansFound,
     OutcomesSeen,
     PauseJob,
-    PlacementsRecalled,
+    PlacementsSeen,
     ReportsRead,
     ResumeJob,
     RunFinished,
@@ -68,12 +68,13 @@ from evertick.loop.messages import (
     SubRunWanted,
     TimePassed,
     TriggerJob,
+    UpstreamEnded,
 )
-from evertick.loop.plan import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
+from evertick.loop.plan import drop, is_ledger_behind, is_lull, plan_ahead, report_missed, settle_catchup
 from evertick.loop.state import PendingBatch, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant, to_text
-from evertick.model.lifecycle import PLANNED, RETRYING, RUNNING, Trigger
+from evertick.model.lifecycle import PLANNED, RETRYING, RUNNING, TERMINAL, Trigger
 from evertick.model.loss import LossReason
 from evertick.model.run import Change, Entry, RunKey
 from evertick.planning.catchup import is_missed
@@ -143,20 +144,20 @@ def _take(state: State, turn: Turn, message: Message) -> None:
         case AttemptSeen():
             reports.found_running(state, turn, message)
         case MembersSeen():
-            _go_on(state, turn, placement.members_seen(state, message))
+            _continue_jobs(state, turn, placement.members_seen(state, message))
         case OutcomesSeen():
             run = outcomes_seen(state, message)
             if run is not None:
                 state.ring.put(turn.now, run)
         case OpenRunsSeen():
             audit.seen(state, turn, message)
-        case PlacementsRecalled():
-            _go_on(state, turn, placement.recalled(state, message))
+        case PlacementsSeen():
+            _continue_jobs(state, turn, placement.placements_seen(state, message))
         case DefinitionsChanged():
             jobs.changed(state, turn, message)
         case DefinitionsResynced():
             jobs.resynced(state, turn, message)
-        case DefinitionsDoubtful():
+        case DefinitionEventsLost():
             turn.do(Resync())
         case BlackoutsSeen():
             jobs.blackouts_seen(state, turn, message)
@@ -172,7 +173,7 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             peers.seen(state, turn, message)
         case ReportsRead():
             peers.reports_read(state, turn, message)
-        case ChainArrived():
+        case UpstreamEnded():
             _arrived(state, turn, message)
         case ForwardedReport():
             peers.forwarded(state, turn, message)
@@ -219,6 +220,7 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             turn.forward(ownership.never_started(run, turn.now))
     for key in sorted(message.overruled.difference(run.key for run in pending.launches)):
         _overruled(state, turn, key, pending.batch.changes)
+    _forget_ends(state, pending.batch.changes)
     if state.sub_run_ends:
         refused = message.refused | message.overruled
         subruns.recorded(state, turn, (*pending.batch.changes, *pending.batch.entries), refused)
@@ -278,12 +280,20 @@ def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
         subruns.recorded(state, turn, changes, message.refused)
     for key in sorted(message.refused):
         _overruled(state, turn, key, changes)
+    _forget_ends(state, changes)
+
+
+def _forget_ends(state: State, changes: Iterable[Change]) -> None:
+    """The ledger has answered: it has these ends, or its owner was told of a refused one."""
+    for change in changes:
+        if change.state in TERMINAL:
+            state.unwritten_ends.pop(change.key, None)
 
 
 def _overruled(state: State, turn: Turn, key: RunKey, changes: Iterable[Change]) -> None:
     """The ledger refused our change to a run: another node's version counts."""
     turn.log("run.change_refused", run=key.run_id)
-    ended = next((ended for ended in reversed(state.recent) if ended.run.key == key), None)
+    ended = state.unwritten_ends.get(key)
     if ended is not None and ended.finished_at is not None:
         # It ended here, and another node owns its job now: that node must know how.
         run = ended.run
@@ -298,19 +308,19 @@ def _renewed(state: State, turn: Turn, until: Instant) -> None:
     if was_over and not state.is_lease_over(turn.now):
         reports.launch_held(state, turn)
         # Runs that could have continued meanwhile were not started, and nothing else wakes them.
-        _go_on(state, turn, [job_id for job_id, job in state.jobs.items() if job.lanes])
+        _continue_jobs(state, turn, [job_id for job_id, job in state.jobs.items() if job.lanes])
 
 
-def _go_on(state: State, turn: Turn, job_ids: Iterable[str]) -> None:
+def _continue_jobs(state: State, turn: Turn, job_ids: Iterable[str]) -> None:
     """What these jobs' runs waited for may be over."""
     for job_id in job_ids:
         job = state.jobs.get(job_id)
         if job is not None and job.lanes:
-            retry_homeless(state, turn, job)
+            retry_unplaced(state, turn, job)
             jobs.drain_all(state, turn, job)
 
 
-def _arrived(state: State, turn: Turn, message: ChainArrived) -> None:
+def _arrived(state: State, turn: Turn, message: UpstreamEnded) -> None:
     chain.arrived(state, turn, message)
     job = state.jobs.get(message.job_id)
     if job is not None and job.lanes:
@@ -353,12 +363,11 @@ def _end_runs(state: State, turn: Turn) -> None:
 
 
 def _clean_up(state: State, turn: Turn) -> None:
-    # Until the ledger has answered, it may still refuse what is written about them. When more batches have been
-    # written since than may be unanswered at all, it has answered.
-    while state.recent and state.recent[0].forget_at <= turn.now:
-        if _has_unanswered_changes(state, turn) and len(state.recent) <= state.settings.changes:
-            break
-        state.recent.popleft()
+    # The ledger answers about all but those that were not written, because their buckets were lost.
+    if state.unwritten_ends and not _has_unanswered_changes(state, turn):
+        ends = takewhile(lambda one: one[1].forget_at <= turn.now, state.unwritten_ends.items())
+        for key in [key for key, _ in ends]:
+            del state.unwritten_ends[key]
     if state.retiring:
         jobs.end_retired(state, turn)
 
@@ -370,8 +379,8 @@ def _has_unanswered_changes(state: State, turn: Turn) -> bool:
 
 
 def _wake_at(state: State, now: Instant) -> Instant:
-    """The next instant at which there is something to do; at most one loop interval from now."""
-    wake_at = now + state.settings.interval_us
+    """The next instant at which there is something to do; at most one loop interval from now, or two in a lull."""
+    wake_at = now + state.settings.interval_us * (2 if is_lull(state) else 1)
     if not (state.is_stopping or is_ledger_behind(state)):
         wake_at = min(max(state.next_plan_at, now), wake_at)
     if not (state.is_stopping or state.is_lease_over(now)):

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Final
 
 from evertick.loop import messages as m
-from evertick.loop.state import Handled, State
+from evertick.loop.state import HandledRequest, State
 from evertick.model.answer import Answer
 
 ANSWERED_MAX: Final = 10_000
@@ -19,6 +19,7 @@ class Identity(Enum):
 
     REQUEST = "its request id: a request is executed once, and one about a job of another node is left to its owner"
     ATTEMPT = "the run and the attempt: a report about any attempt but the current one changes nothing"
+    LAUNCH = "the run and the fence of the launch: a refusal of any launch but the last one changes nothing"
     SUB_RUN = "the key of the run that the step requests, which is always the same"
     WRITE = "the number of the write that it answers: an answer counts once"
     EPOCH = "the bucket and its epoch: only a newer epoch is gained, and only the current one is lost"
@@ -31,7 +32,7 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.Shutdown: Identity.STATE,
     m.DefinitionsChanged: Identity.STATE,
     m.DefinitionsResynced: Identity.STATE,
-    m.DefinitionsDoubtful: Identity.STATE,
+    m.DefinitionEventsLost: Identity.STATE,
     m.BlackoutsSeen: Identity.STATE,
     m.BucketsGained: Identity.EPOCH,
     m.BucketsLost: Identity.EPOCH,
@@ -44,7 +45,7 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.OpenRunsSeen: Identity.ASKED,
     m.OutcomesSeen: Identity.ASKED,
     m.StopsSeen: Identity.ATTEMPT,
-    m.PlacementsRecalled: Identity.ASKED,
+    m.PlacementsSeen: Identity.ASKED,
     m.ReportsRead: Identity.ASKED,
     m.MembersSeen: Identity.STATE,
     m.AttemptSeen: Identity.ATTEMPT,
@@ -54,7 +55,7 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.RunFinished: Identity.ATTEMPT,
     m.RunLost: Identity.ATTEMPT,
     m.RunUnknown: Identity.ATTEMPT,
-    m.LaunchRefused: Identity.ATTEMPT,
+    m.LaunchRefused: Identity.LAUNCH,
     m.SubRunWanted: Identity.SUB_RUN,
     m.SubRunUnwanted: Identity.SUB_RUN,
     m.SubRunsSeen: Identity.ASKED,
@@ -64,19 +65,19 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.ResumeJob: Identity.REQUEST,
     m.BackfillJob: Identity.REQUEST,
     m.ForwardedReport: Identity.REQUEST,
-    m.ChainArrived: Identity.REQUEST,
+    m.UpstreamEnded: Identity.REQUEST,
 }
 """For every kind of message; `tests/loop/test_delivery.py` delivers each of them twice."""
 
 
-def answer_known(state: State, request_id: str) -> Handled | None:
+def answer_known(state: State, request_id: str) -> HandledRequest | None:
     """The answer to a request that was delivered before; None: it is new."""
     return state.handled.get(request_id) or state.answered.get(request_id)
 
 
 def take(state: State, request_id: str, job_id: str, answer: Answer) -> None:
     """Remember a request that is being executed, until the ledger has its answer and for a while after."""
-    state.handled[request_id] = Handled(job_id, answer)
+    state.handled[request_id] = HandledRequest(job_id, answer)
 
 
 def note_answered(state: State, request_id: str) -> None:

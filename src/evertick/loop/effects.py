@@ -49,6 +49,8 @@ class Launch(NamedTuple):
     """When the lease of its bucket ends, as known when it was decided; None: there is no other node."""
     is_confirmed: bool = True
     """Whether the ledger has recorded the launch; otherwise the record follows the launch."""
+    borrows: bool = False
+    """Whether it uses the resources of the run that waits for it."""
 
 
 class Stop(NamedTuple):
@@ -65,13 +67,13 @@ class Reconcile(NamedTuple):
     runs: Sequence[AttemptQuestion]
 
 
-class LookUp(NamedTuple):
+class LookUpSubRuns(NamedTuple):
     """Read the state of these runs, for which steps wait; answered by `SubRunsSeen`."""
 
     keys: Sequence[RunKey]
 
 
-class TellStep(NamedTuple):
+class ReportSubRunEnd(NamedTuple):
     """Tell a step that waits for a run of another job how that run ended."""
 
     key: RunKey
@@ -81,8 +83,8 @@ class TellStep(NamedTuple):
     end: SubRunEnd
 
 
-class Recall(NamedTuple):
-    """Read where a job ran last; answered by `PlacementsRecalled`."""
+class LookUpPlacements(NamedTuple):
+    """Read where a job ran last; answered by `PlacementsSeen`."""
 
     job_id: str
 
@@ -153,13 +155,13 @@ Effect: TypeAlias = (
     | Launch
     | Stop
     | Reconcile
-    | Recall
-    | LookUp
+    | LookUpPlacements
+    | LookUpSubRuns
     | LookUpOutcomes
     | LookUpStops
     | Audit
     | ReadReports
-    | TellStep
+    | ReportSubRunEnd
     | Release
     | Log
     | Notify

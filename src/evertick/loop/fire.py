@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from evertick.loop import deadlines
 from evertick.loop.chain import is_held_back, missing, parents_of, use
 from evertick.loop.claims import needs_claim
-from evertick.loop.constraints import check_behind, missing_success, must_ask, too_many
+from evertick.loop.constraints import check_behind, missing_success, must_ask, violate_max_concurrent_runs
 from evertick.loop.delivery import take
-from evertick.loop.placement import find_place, neighbours, next_to_go, note_placed, whom_it_meets
+from evertick.loop.placement import find_place, neighbours, next_to_go, note_placed, overlapping_runs
 from evertick.loop.plan import drop, settle_catchup, settle_job
 from evertick.loop.runs import Lane, OpenRun, Queue
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.answer import TAKEN
-from evertick.model.facts import Wait, WaitKind, joined, with_wait
+from evertick.model.facts import NO_FACTS, Wait, WaitKind, joined, with_wait
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import (
     CANCELLED,
@@ -31,17 +31,20 @@ from evertick.model.lifecycle import (
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind
 from evertick.model.routing import Strategy
 from evertick.model.schedule import has_calendar
+from evertick.planning.admission import Admission, Occupancy, admit, already_succeeded, may_leave_queue
 from evertick.planning.calendar import excluded_text
 from evertick.planning.catchup import is_missed, is_too_late
 from evertick.planning.deadlines import EXCUSED
-from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
 from evertick.planning.schedules import compile_all, exclusion_of, previous_of
-from evertick.planning.success import already_succeeded
 
 RESTART = "restart"
 """The origin of a run that a restart schedule requested."""
 FENCE_BITS = 16
-"""A fence is the epoch, then the attempt: every fence of a later owner is greater than any of an earlier one."""
+"""A fence is the epoch, then a number that grows with each launch of the run.
+
+Every fence of a later owner is greater than any of an earlier one.
+"""
+_LAUNCHES_MAX = (1 << FENCE_BITS) - 1
 
 
 def fire_due(state: State, turn: Turn) -> list[OpenRun]:
@@ -50,13 +53,12 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
     expired: list[OpenRun] = []
     if state.is_lease_over(turn.now):
         return expired  # another node may be launching these at this moment
-    runs = state.ring.take(turn.now)
-    if len(runs) > 1:
-        runs.sort(key=lambda run: _turn_of(state, run))
-    for run in runs:
-        job = state.jobs.get(run.key.job_id)
-        if job is None:
-            continue
+    jobs = state.jobs
+    # Without those that another node owns now.
+    due = [(job, run) for run in state.ring.take(turn.now) if (job := jobs.get(run.key.job_id)) is not None]
+    if len(due) > 1:
+        due.sort(key=_turn_of)
+    for job, run in due:
         if run.state is PLANNED:
             if not job.planned or job.planned.get(run.key) is not run:
                 continue  # withdrawn, or skipped since
@@ -107,21 +109,21 @@ def _retry_now(state: State, turn: Turn, job: JobState, run: OpenRun) -> bool:
     return True
 
 
-def retry_homeless(state: State, turn: Turn, job: JobState) -> None:
+def retry_unplaced(state: State, turn: Turn, job: JobState) -> None:
     """Members have changed: retries that wait for a member get their turn with the others."""
     if state.is_stopping or job.hold is Hold.RETIRED or state.is_lease_over(turn.now):
         return
     for lane in (job.lanes or {}).values():
         for run in list(lane.active.values()):
             is_due = run.state is RETRYING and run.retry_at is not None and run.retry_at <= turn.now
-            if is_due and run.key in state.homeless:
+            if is_due and run.key in state.unplaced:
                 _retry_now(state, turn, job, run)
 
 
-def _turn_of(state: State, run: OpenRun) -> tuple[int, int]:
+def _turn_of(due: tuple[JobState, OpenRun]) -> tuple[int, int]:
     """Within one instant: higher priority first, then the job that has waited longest since its last start."""
-    job = state.jobs.get(run.key.job_id)
-    return (-job.job.priority, job.last_started_at) if job else (0, 0)
+    job = due[0]
+    return -job.job.priority, job.last_started_at
 
 
 def _is_late(job: JobState, run: OpenRun, turn: Turn) -> bool:
@@ -137,6 +139,13 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     if state.is_stopping:
         return  # it stays `planned`; the next scheduler finds it
     assert job.planned is not None
+    if job.is_unconditional and run.facts is NO_FACTS and job.hold is None and not (job.asked or job.skip_next):
+        # The short way of nearly all runs: nothing that is asked below can be true of them.
+        lane = job.lane_of(run.key)
+        if not (lane.active or lane.waiting or lane.gap_us) and find_place(state, turn, job, run):
+            del job.planned[run.key]
+            start(state, turn, job, lane, run)
+            return
     # First: a run that waits for something else leaves its queue without another look at the calendar.
     excluded = exclusion_of(job.job.schedules, run.key.scheduled_for) if _has_calendar(job, run) else None
     if excluded is not None:
@@ -152,7 +161,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
             note_wait(run, Wait(WaitKind.HOLD, turn.now, str(job.hold)))
         _wait(state, turn, job, job.lane_of(run.key), run)
         return
-    if job.job.constraints and must_ask(state, turn, job, run):
+    if job.job.constraints and not run.is_item and must_ask(state, turn, job, run):
         return  # it is offered again when the ledger has answered
     reason = _reason_to_skip(state, turn, job, run)
     if reason is not None:
@@ -165,7 +174,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         start(state, turn, job, lane, run)
         return
     in_line = [other for other in lane.waiting if not is_frozen(job, other)]
-    met = whom_it_meets(state, turn, job, lane, run, in_line)
+    met = overlapping_runs(state, turn, job, lane, run, in_line)
     if met is None:
         _wait(state, turn, job, lane, run)
         return
@@ -184,7 +193,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
             holder = (*met.active, *met.waiting)[0]
             detail = f"the run of {to_text(holder.key.scheduled_for)} was still {holder.state}"
             run.facts = run.facts._replace(other=holder.key.run_id, other_state=str(holder.state))
-            too_many(turn, job, run)
+            violate_max_concurrent_runs(turn, job, run)
             skip(state, turn, job, run, SkipReason.OVERLAP, detail)
         case Admission.SUPERSEDE:
             _supersede(state, turn, job, met.waiting, run)
@@ -206,7 +215,7 @@ def _may_start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun
     if is_held_back(job, run):
         note_wait(run, Wait(WaitKind.AFTER, turn.now, jobs=missing(job)))
         return False
-    queue = state.queue_of(job)
+    queue = state.queue_of_run(job, run)
     if queue is not None and not queue.has_room:
         queue.waiting[job.job.id, run.key.origin if job.lanes and run.key.origin in job.lanes else ""] = None
         note_wait(run, wait_for_queue(job, queue, turn.now))
@@ -271,7 +280,7 @@ def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tu
         job.skip_next -= 1
         turn.keep_job(job)
         return SkipReason.CONDITION, "a violated constraint skips this occurrence"
-    missing = missing_success(state, turn, job, run) if job.job.constraints else None
+    missing = missing_success(state, turn, job, run) if job.job.constraints and not run.is_item else None
     if missing is not None:
         return SkipReason.CONDITION, missing
     if run.trigger in (Trigger.SCHEDULER, Trigger.CATCHUP):
@@ -291,7 +300,7 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     """Launch the next attempt of a run."""
     lane.active[run.key] = run
     lane.next_start_at = turn.now + lane.gap_us
-    queue = state.queue_of(job)
+    queue = state.queue_of_run(job, run)
     if queue is not None:
         queue.active.add(run.key)
     if job.arrivals and not run.key.origin and run.attempt == 0:
@@ -300,7 +309,9 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
         run.has_used_successes = True
     run.attempt += 1
     run.failed_elsewhere = None  # it was judged; if it has to wait again, it is judged again
-    run.fence = state.epochs.get(job.bucket, 0) << FENCE_BITS | run.attempt
+    epoch_fence = state.epochs.get(job.bucket, 0) << FENCE_BITS
+    # An attempt that was refused is offered again under its number: only the fence tells the two launches apart.
+    run.fence = min(max(run.fence + 1, epoch_fence | run.attempt), epoch_fence | _LAUNCHES_MAX)
     run.retry_at = None
     run.definition = job.job.definition
     note_placed(state, job, run)
@@ -312,7 +323,7 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     is_retry = run.attempt > 1
     detail = "" if run.has_wait_detail else None  # it has what it waited for
     run.has_wait_detail = False
-    if is_once or is_retry or run.is_inherited or needs_claim(state, job.job.queue):
+    if is_once or is_retry or run.is_inherited or (queue is not None and needs_claim(state, job.job.queue)):
         turn.move(run, LAUNCHING, detail=detail, is_with_batch=True)
         turn.launch_once_written(run)
         # With the launch: a later owner would take a report from before it for one about this attempt.
@@ -383,7 +394,7 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
             if run.facts is not run.told_facts:
                 turn.note(run, None)  # it waited for something else before
             return
-        if job.job.constraints:
+        if job.job.constraints and not run.is_item:
             if must_ask(state, turn, job, run):
                 return  # it gets its turn again when the ledger has answered
             missing = missing_success(state, turn, job, run)
@@ -402,10 +413,10 @@ def _is_superseded_by_plan(state: State, job: JobState) -> bool:
 
 
 def _why_too_late(state: State, run: OpenRun) -> tuple[SkipReason, str]:
-    nowhere = state.homeless.pop(run.key, None)
-    if nowhere is not None:
-        reason = SkipReason.SATURATED if nowhere.is_full else SkipReason.NO_EXECUTOR
-        return reason, f"no executor could take it within the job's window: {nowhere.why}"
+    no_placement = state.unplaced.pop(run.key, None)
+    if no_placement is not None:
+        reason = SkipReason.SATURATED if no_placement.is_full else SkipReason.NO_EXECUTOR
+        return reason, f"no executor could take it within the job's window: {no_placement.why}"
     return SkipReason.LATE, "it waited longer than the job's window allows"
 
 

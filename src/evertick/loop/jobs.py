@@ -22,7 +22,7 @@ from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import AtSpec, ScheduleSpec, specs_to_text
 from evertick.planning.catchup import is_missed
-from evertick.planning.entry_facts import planned_facts
+from evertick.planning.entries import planned_facts
 from evertick.planning.schedules import compile_all
 
 
@@ -63,14 +63,14 @@ def _put(state: State, turn: Turn, job: Job) -> None:
         job = job.with_blackouts(state.blackouts)
     known = state.jobs.get(job.id)
     if known is None or known.is_gone:
-        meet(state, turn, job)
+        add_job(state, turn, job)
     elif known.hold is Hold.RETIRED:
         _return(state, turn, known, job)
     else:
         _edit(state, turn, known, job)
 
 
-def meet(state: State, turn: Turn, definition: Job) -> None:
+def add_job(state: State, turn: Turn, definition: Job) -> None:
     """A job seen for the first time: times before now are not part of its history."""
     known_until = state.removed.pop(definition.id, turn.now)
     since = max(turn.now, known_until)
@@ -159,7 +159,7 @@ def activate(state: State, turn: Turn, job: JobState) -> None:
 
 
 def drain_all(state: State, turn: Turn, job: JobState) -> None:
-    for lane in list((job.lanes or {}).values()):
+    for lane in job.lanes_in_turn():
         if lane.waiting and lane.active and job.overlap_of(lane).kind is OverlapKind.REPLACE:
             replaced = [run for newer in lane.waiting for run in neighbours(job, lane, newer, lane.active.values())]
             for run in replaced:
@@ -388,7 +388,7 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
 
 def _drain_all(state: State, turn: Turn, job: JobState) -> None:
     """Requested runs have waited for the definition too."""
-    for lane in list((job.lanes or {}).values()):
+    for lane in job.lanes_in_turn():
         drain(state, turn, job, lane)
 
 

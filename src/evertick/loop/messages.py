@@ -36,10 +36,9 @@ __all__ = [
     "BucketsGained",
     "BucketsLost",
     "CancelRun",
-    "ChainArrived",
     "ChangesRecorded",
+    "DefinitionEventsLost",
     "DefinitionsChanged",
-    "DefinitionsDoubtful",
     "DefinitionsResynced",
     "ForwardedReport",
     "LaunchRefused",
@@ -51,7 +50,7 @@ __all__ = [
     "OrphansFound",
     "OutcomesSeen",
     "PauseJob",
-    "PlacementsRecalled",
+    "PlacementsSeen",
     "ReportsRead",
     "ResumeJob",
     "RunFinished",
@@ -67,6 +66,7 @@ __all__ = [
     "SubRunsSeen",
     "TimePassed",
     "TriggerJob",
+    "UpstreamEnded",
 ]
 
 """Names where a caller waits for the answer; the loop only returns it."""
@@ -109,7 +109,7 @@ class DefinitionsResynced(NamedTuple):
     """As in `DefinitionsChanged`."""
 
 
-class DefinitionsDoubtful(NamedTuple):
+class DefinitionEventsLost(NamedTuple):
     """Events may have been lost: read all definitions."""
 
 
@@ -239,7 +239,7 @@ class ReportsRead(NamedTuple):
     """Number of the `ReadReports` that asked for them."""
 
 
-class PlacementsRecalled(NamedTuple):
+class PlacementsSeen(NamedTuple):
     """Where a job ran last according to the ledger, newest last."""
 
     job_id: str
@@ -306,7 +306,7 @@ class ForwardedReport(NamedTuple):
     """The node that reports: several nodes may have launched an attempt with the same number."""
 
 
-class ChainArrived(NamedTuple):
+class UpstreamEnded(NamedTuple):
     """A run ended of a job that `job_id` runs after."""
 
     request_id: str
@@ -323,7 +323,7 @@ Message: TypeAlias = (
     | Shutdown
     | DefinitionsChanged
     | DefinitionsResynced
-    | DefinitionsDoubtful
+    | DefinitionEventsLost
     | BlackoutsSeen
     | BucketsGained
     | BucketsLost
@@ -336,7 +336,7 @@ Message: TypeAlias = (
     | OpenRunsSeen
     | OutcomesSeen
     | StopsSeen
-    | PlacementsRecalled
+    | PlacementsSeen
     | ReportsRead
     | MembersSeen
     | AttemptSeen
@@ -356,5 +356,5 @@ Message: TypeAlias = (
     | ResumeJob
     | BackfillJob
     | ForwardedReport
-    | ChainArrived
+    | UpstreamEnded
 )

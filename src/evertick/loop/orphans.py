@@ -29,7 +29,7 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
     if state.owns(message.key.job_id):
         return False
     if isinstance(message, RunStarted | RunHeartbeat | StepsSeen):
-        return _hear_of_orphan(state, turn, message)
+        return _note_orphan_report(state, turn, message)
     if _is_late(state, message):
         return True
     state.orphans.pop(message.key, None)
@@ -52,9 +52,18 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
 def _is_late(state: State, message: AttemptReport) -> bool:
     """Whether it reports as not started an attempt that has started since, after it was offered once more."""
     run = state.orphans.get(message.key)
-    if run is None or run.attempt != message.attempt or run.state is not RUNNING:
+    if run is None or run.attempt != message.attempt:
+        return False
+    if isinstance(message, LaunchRefused) and not run.was_asked and is_outdated(run, message):
+        return True
+    if run.state is not RUNNING:
         return False
     return isinstance(message, LaunchRefused) or (isinstance(message, RunUnknown) and not run.was_asked)
+
+
+def is_outdated(run: OpenRun, refused: LaunchRefused) -> bool:
+    """Whether an earlier launch of the same attempt was refused, not the last one."""
+    return refused.fence is not None and refused.fence < run.fence
 
 
 def forward_unwritten(state: State, turn: Turn, runs: Iterable[OpenRun]) -> None:
@@ -88,7 +97,7 @@ def _of_lost(state: State, message: RunLost | LaunchRefused | RunUnknown) -> tup
     return LossReason.NOT_STARTED, f"the node {state.node!r} never started it"
 
 
-def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat | StepsSeen) -> bool:
+def _note_orphan_report(state: State, turn: Turn, message: RunStarted | RunHeartbeat | StepsSeen) -> bool:
     """It is active, and must say so to the node that started it: otherwise its owner would wait forever."""
     run = state.orphans.get(message.key)
     if run is None or run.attempt != message.attempt:

@@ -8,28 +8,27 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from evertick.loop import deadlines
-from evertick.loop.constraints import BEHIND, expect_end
+from evertick.loop.constraints import expect_end
 from evertick.loop.effects import ReadReports, Reconcile, Release
 from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
-from evertick.loop.jobs import activate, meet, miss, replan, retire
+from evertick.loop.jobs import activate, add_job, miss, replan, retire
 from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen, OrphansFound, RunFinished
 from evertick.loop.orphans import forward_unwritten
 from evertick.loop.peers import seen
-from evertick.loop.runs import Lane, OpenRun
+from evertick.loop.runs import ALONE, Lane, OpenRun
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import read_attempts
 from evertick.model.blackout import blackout_at
-from evertick.model.bucket import bucket_of
 from evertick.model.facts import read_facts
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import JobRecord
+from evertick.model.ledger import JobRecord, bucket_of
 from evertick.model.lifecycle import LOST, PLANNED, RETRYING, RUNNING, WAITING, SkipReason, Trigger
 from evertick.model.loss import LossReason
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
 from evertick.model.report import AttemptQuestion
-from evertick.model.run import LedgerRow
+from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_to_text
 from evertick.planning.retry import wait_us
 from evertick.routing.placement import is_shared
@@ -66,7 +65,7 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
         if job_id not in known and bucket_of(job_id) in message.epochs:
             definition = state.definition_of(job_id)
             assert definition is not None
-            meet(state, turn, definition)
+            add_job(state, turn, definition)
     if state.foreign and state.live_nodes is not None:
         seen(state, turn, NodesSeen(state.live_nodes, state.holding, state.forgotten))
     if to_ask and state.lease_until is None:
@@ -195,6 +194,8 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: lis
         turn.note(run, None)
     if row.trigger is Trigger.BACKFILL:
         _open_backfill_lane(job, row)
+    elif run.is_item:
+        open_item_lane(job, row.key)
     if row.state is PLANNED and run.due_at(turn.now) > turn.now:
         if job.planned is None:
             job.planned = {}
@@ -215,13 +216,13 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: lis
         # It may have been launched just before the end; until its executor has answered, no run of its job starts.
         run.has_waited = True
         enqueue(lane, run)
-        _ask(job, run, row.attempt + 1, _whom_to_ask(job, row), to_ask)
+        _ask(job, run, row.attempt + 1, _executor_to_ask(job, row), to_ask)
         return
     lane.active[run.key] = run
-    queue = state.queue_of(job)
+    queue = state.queue_of_run(job, run)
     if queue is not None:
         queue.active.add(run.key)
-    if row.state is RUNNING and row.started_at is not None and row.detail != BEHIND:
+    if row.state is RUNNING and row.started_at is not None and run.facts.overdue_since < row.started_at:
         expect_end(state, job, run, row.started_at)
     if row.state is RETRYING:
         run.retry_at = _retry_at(job, run, turn.now)
@@ -234,7 +235,7 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: lis
         state.foreign[run.key] = node  # it reports to this node when the run ends, or is found to be gone
         state.doubted.pop(run.key, None)
     if not node or node == state.node:
-        _ask(job, run, run.attempt, _whom_to_ask(job, row), to_ask)
+        _ask(job, run, run.attempt, _executor_to_ask(job, row), to_ask)
 
 
 def _retry_at(job: JobState, run: OpenRun, now: Instant) -> Instant:
@@ -245,7 +246,7 @@ def _retry_at(job: JobState, run: OpenRun, now: Instant) -> Instant:
     return min(at, now + wait_us(job.job.policy.retry, max(run.attempt - run.losses, 1), run.key.run_id))
 
 
-def _whom_to_ask(job: JobState, row: LedgerRow) -> str:
+def _executor_to_ask(job: JobState, row: LedgerRow) -> str:
     """Where the ledger says it runs; before that is written, every member that may have received it."""
     routing = job.job.routing
     if routing.is_remote and row.state in (PLANNED, WAITING):
@@ -270,6 +271,13 @@ def _open_backfill_lane(job: JobState, row: LedgerRow) -> None:
     if row.key.origin not in job.lanes:
         overlap, gap_us = backfill_rule(row.params)
         job.lanes[row.key.origin] = Lane(overlap, gap_us)
+
+
+def open_item_lane(job: JobState, key: RunKey) -> None:
+    """An item of a step has a lane of its own: no other run of its job is in its way, and it is in none's."""
+    if job.lanes is None:
+        job.lanes = {}
+    job.lanes.setdefault(key.origin, Lane(ALONE))
 
 
 def backfill_params(overlap: Overlap, gap_us: int) -> str:

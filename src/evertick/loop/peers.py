@@ -10,7 +10,7 @@ from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.answer import TAKEN
-from evertick.model.bucket import bucket_of
+from evertick.model.ledger import bucket_of
 from evertick.model.lifecycle import LAUNCHING
 from evertick.model.loss import LossReason
 from evertick.model.run import RunKey

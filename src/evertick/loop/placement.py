@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from evertick.loop.effects import Recall
-from evertick.loop.messages import MembersSeen, PlacementsRecalled
+from evertick.loop.effects import LookUpPlacements
+from evertick.loop.messages import MembersSeen, PlacementsSeen
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
@@ -20,15 +20,16 @@ from evertick.model.lifecycle import LAUNCHING, RUNNING
 from evertick.model.member import Member, has_room
 from evertick.model.policy import OverlapKind, Scope
 from evertick.model.resources import Resources, resources_of, total
-from evertick.planning.overlap import may_leave_queue
+from evertick.model.run import RunKey
+from evertick.planning.admission import may_leave_queue
 from evertick.routing.placement import parse_placement
-from evertick.routing.selection import Asked, Nowhere, is_ready, place
+from evertick.routing.selection import NoPlacement, PlacementRequest, is_ready, place
 from evertick.routing.strategies import HISTORY, ROTATING
 
 NO_EXECUTOR = "no-executor"
 
 
-class Met(NamedTuple):
+class OverlappingRuns(NamedTuple):
     """The runs that the overlap rule compares an occurrence with."""
 
     active: Sequence[OpenRun]
@@ -39,10 +40,10 @@ def members_seen(state: State, message: MembersSeen) -> list[str]:
     """Update the members; returns the jobs whose runs could not be placed before, in the order of their turns."""
     state.members[message.executor] = tuple(message.members)
     turns: dict[str, tuple[int, int, int]] = {}
-    for key in list(state.homeless):
+    for key in list(state.unplaced):
         job = state.jobs.get(key.job_id)
         if job is None or job.find(key) is None:
-            del state.homeless[key]
+            del state.unplaced[key]
             continue
         # As within one instant: a free place must not always go to the same jobs.
         mine = (-job.job.priority, job.last_started_at, key.scheduled_for)
@@ -50,11 +51,11 @@ def members_seen(state: State, message: MembersSeen) -> list[str]:
     return sorted(turns, key=lambda job_id: (turns[job_id], job_id))
 
 
-def recalled(state: State, message: PlacementsRecalled) -> list[str]:
+def placements_seen(state: State, message: PlacementsSeen) -> list[str]:
     """Where a job ran last is known; its runs may continue."""
-    if message.job_id not in state.recalling:
+    if message.job_id not in state.placement_lookups:
         return []  # a duplicate
-    state.recalling.discard(message.job_id)
+    state.placement_lookups.discard(message.job_id)
     job = state.jobs.get(message.job_id)
     if job is None:
         return []
@@ -73,9 +74,9 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
         run.executor = routing.executor
         return True
     if routing.strategy in ROTATING and job.placements is None:
-        if job.job.id not in state.recalling:
-            state.recalling.add(job.job.id)
-            turn.do(Recall(job.job.id))
+        if job.job.id not in state.placement_lookups:
+            state.placement_lookups.add(job.job.id)
+            turn.do(LookUpPlacements(job.job.id))
         return False
     members = _members(state, routing.executor, turn.now)
     before = parse_placement(run.executor) if run.executor else None
@@ -84,27 +85,32 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
             return True  # it has waited for its turn there
         if before.shards:
             before = None
-    asked = Asked(
+    lender = ""
+    if run.is_item:
+        members = [member for member in members if member.runs_items]
+        lender = _lender_of(job, run) if routing.resources else ""
+    request = PlacementRequest(
         routing,
-        members,
+        [_without(member, routing.resources) if member.name == lender else member for member in members],
         job.job.id,
         run.key.run_id,
         run.attempt + 1,
         _used(job, run),
-        _busy(job),
+        _busy(job, of_items=run.is_item),
         before,
         left_out,
     )
-    placed = place(asked)
-    if isinstance(placed, Nowhere):
+    placed = place(request)
+    if isinstance(placed, NoPlacement):
         _wait_for_a_member(state, turn, job, run, placed)
         return False
-    nowhere = state.homeless.pop(run.key, None)
-    if nowhere is not None:
+    no_placement = state.unplaced.pop(run.key, None)
+    if no_placement is not None:
         # It says why it is late; that there is no executor is no longer true.
-        turn.note(run, f"it waited for an executor: {nowhere.why}")
+        turn.note(run, f"it waited for an executor: {no_placement.why}")
         run.has_wait_detail = False
     run.executor = str(placed)
+    run.borrows = bool(lender) and placed.member == lender
     return True
 
 
@@ -116,32 +122,62 @@ def note_placed(state: State, job: JobState, run: OpenRun) -> None:
     job.placements = (*(job.placements or ()), *members)[-HISTORY:]
     for member in members:
         state.placed.setdefault(member, {})[run.key] = run
-        if job.job.routing.resources:
+        if job.job.routing.resources and not run.borrows:
             state.reserved.setdefault(member, {})[run.key] = run
 
 
-def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, nowhere: Nowhere) -> None:
-    if state.homeless.get(run.key) == nowhere:
+def _lender_of(job: JobState, run: OpenRun) -> str:
+    """The member on which an item may use what its parent has reserved there; empty: another item does so."""
+    asked = run.facts.parents[0].run
+    parent = job.find(RunKey.from_run_id(asked))
+    others = (other for lane in (job.lanes or {}).values() if lane.is_of_item for other in lane.active.values())
+    is_taken = any(one.borrows and one is not run and one.facts.parents[0].run == asked for one in others)
+    return "" if parent is None or is_taken else parse_placement(parent.executor).member
+
+
+def _without(member: Member, resources: Resources) -> Member:
+    """The member without what a waiting run has reserved: it uses none of it meanwhile."""
+    lent = dict(resources)
+    return member._replace(used=resources_of({name: max(0, used - lent.get(name, 0)) for name, used in member.used}))
+
+
+def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, no_placement: NoPlacement) -> None:
+    if state.unplaced.get(run.key) == no_placement:
         return
     policy = job.job.policy
-    if run.key not in state.homeless and policy.max_delay_us is not None:
+    if run.key not in state.unplaced and policy.max_delay_us is not None:
         # Checked again when its window ends, whichever members join or leave until then.
         state.ring.put(run.latest_start(policy) + policy.max_delay_us + 1, run)
-    state.homeless[run.key] = nowhere
-    run.facts = with_wait(run.facts, Wait(WaitKind.EXECUTOR, turn.now, job.job.routing.executor, detail=nowhere.why))
-    turn.note(run, f"{NO_EXECUTOR}: {nowhere.why}")
-    turn.log("run.without_executor", run=run.key.run_id, why=nowhere.why)
+    state.unplaced[run.key] = no_placement
+    run.facts = with_wait(
+        run.facts, Wait(WaitKind.EXECUTOR, turn.now, job.job.routing.executor, detail=no_placement.why)
+    )
+    turn.note(run, f"{NO_EXECUTOR}: {no_placement.why}")
+    turn.log("run.without_executor", run=run.key.run_id, why=no_placement.why)
 
 
 def _members(state: State, executor: str, now: Instant) -> list[Member]:
     """The members as last reported, plus what was placed there since."""
+    lenders = _lenders(state)
     return [
-        member._replace(
-            running=max(member.running, _count_placed(state, member, now)),
+        _with_placed(state, member, now, lenders)._replace(
             used=_used_resources(state, member) if member.offers else (),
         )
         for member in state.members.get(executor, ())
     ]
+
+
+def _lenders(state: State) -> frozenset[RunKey]:
+    """Runs that wait for other runs: each lends its slot, or those could wait for it forever."""
+    return frozenset(one.wanted.key for one in state.sub_runs.values() if one.wanted.waits)
+
+
+def _with_placed(state: State, member: Member, now: Instant, lenders: frozenset[RunKey]) -> Member:
+    placed = _count_placed(state, member, now)
+    lent = sum(key in lenders for key in state.placed.get(member.name, ())) if lenders and member.slots else 0
+    # The member's own count may be a second old, in either direction: the larger one counts.
+    busy, running = max(member.running - member.waiting, placed - lent), max(member.running, placed)
+    return member._replace(running=running, waiting=running - busy)
 
 
 def _used_resources(state: State, member: Member) -> Resources:
@@ -194,14 +230,14 @@ def _used(job: JobState, run: OpenRun) -> Sequence[str]:
     return (*used, *(name for other in lane.waiting for name in parse_placement(other.executor).members))
 
 
-def _busy(job: JobState) -> frozenset[str]:
-    """The members on which the job is active."""
+def _busy(job: JobState, *, of_items: bool) -> frozenset[str]:
+    """The members on which the job is active; for an item those with items, or runs could keep theirs from starting."""
     lanes = (job.lanes or {}).values()
     return frozenset(
         name
         for lane in lanes
         for run in lane.active.values()
-        if run.state in (LAUNCHING, RUNNING)
+        if run.state in (LAUNCHING, RUNNING) and run.is_item is of_items
         for name in parse_placement(run.executor).members
     )
 
@@ -221,13 +257,13 @@ def neighbours(job: JobState, lane: Lane, run: OpenRun, others: Iterable[OpenRun
     return [other for other in others if mine.intersection(parse_placement(other.executor).members)]
 
 
-def whom_it_meets(
+def overlapping_runs(
     state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun, in_line: Sequence[OpenRun]
-) -> Met | None:
+) -> OverlappingRuns | None:
     """The active and waiting runs in the way of a run; None: it has no place yet."""
     active = list(lane.active.values())
     if not _is_by_member(job, lane):
-        return Met(active, in_line)
+        return OverlappingRuns(active, in_line)
     others = [*active, *in_line]
     left_out: frozenset[str] = frozenset()
     if job.overlap_of(lane).kind is OverlapKind.SKIP:
@@ -236,8 +272,8 @@ def whom_it_meets(
     if not find_place(state, turn, job, run, left_out):
         return None
     if not parse_placement(run.executor).members:
-        return Met(active, in_line)  # a broadcast that found every member busy
-    return Met(neighbours(job, lane, run, active), neighbours(job, lane, run, in_line))
+        return OverlappingRuns(active, in_line)  # a broadcast that found every member busy
+    return OverlappingRuns(neighbours(job, lane, run, active), neighbours(job, lane, run, in_line))
 
 
 def next_to_go(job: JobState, lane: Lane, waiting: Iterable[OpenRun]) -> OpenRun | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from evertick.loop.deadlines import suspend
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.state import Catchup, Hold, JobState, State
-from evertick.loop.turn import Missing, Turn
+from evertick.loop.turn import MissedOccurrences, Turn
 from evertick.model.answer import RESUMED
 from evertick.model.facts import facts_text, joined, read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.run import Change, Entry, RunKey
-from evertick.planning.entry_facts import planned_facts
+from evertick.planning.entries import planned_facts
 from evertick.planning.planner import JobView, Plan, plan
 from evertick.planning.schedules import compile_all, next_of
 
@@ -35,7 +35,7 @@ def plan_ahead(state: State, turn: Turn) -> None:
             _enter_on_time(state, turn, until)
         else:
             _settle_stretch(state, turn, until)
-        state.next_plan_at = turn.now + settings.interval_us
+        state.next_plan_at = turn.now + settings.interval_us * (2 if is_lull(state) else 1)
         if turn.now >= state.next_flush_at:
             if state.epochs:
                 turn.tell_floor()
@@ -49,6 +49,19 @@ def _gives_way(state: State, now: Instant) -> bool:
     due_at = state.ring.next_at()
     is_firing = due_at is not None and due_at <= now and not state.is_lease_over(now)
     return is_firing and state.index.horizon >= now + state.settings.preread_us // 2
+
+
+def is_lull(state: State) -> bool:
+    """Whether the loop may sleep for two intervals: a plan in between would find nothing, and nothing else waits."""
+    settings, due_at = state.settings, state.index.next_at()
+    two_intervals_us = 2 * settings.interval_us
+    return (
+        (due_at is None or due_at > state.index.horizon + two_intervals_us)
+        and state.ring.next_at() is None
+        and state.lease_until is None
+        and not (state.is_stopping or state.to_plan or state.retiring or state.sub_runs or state.orphans)
+        and two_intervals_us <= min(settings.preread_us, settings.stall_us // 2)
+    )
 
 
 def is_ledger_behind(state: State) -> bool:
@@ -150,7 +163,7 @@ def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, thro
         return False
     _apply(state, turn, job, result)
     if result.kept or result.skipped:
-        turn.missed.append(Missing(job.job.id, job.keep or job.job.policy.missed, watermark, result))
+        turn.missed.append(MissedOccurrences(job.job.id, job.keep or job.job.policy.missed, watermark, result))
     return True
 
 
@@ -196,8 +209,6 @@ def _backlog(job: JobState) -> tuple[RunKey, ...]:
 
 
 def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
-    if job.planned is None:
-        job.planned = {}
     # By a clock that was ahead, an occurrence may be entered as missed before it is due: that run stays.
     known = {run.key for run in job.open_runs()} if result.entries else ()
     for entry in result.entries:
@@ -205,6 +216,8 @@ def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
             continue
         run = turn.enter(entry)
         if run is not None:
+            if job.planned is None:  # most jobs of a hundred thousand have nothing planned
+                job.planned = {}
             job.planned[entry.key] = run
             if run.trigger is Trigger.CATCHUP:
                 _catchup(state, turn).outstanding.add(run.key)

@@ -6,7 +6,16 @@ from evertick.loop import deadlines
 from evertick.loop.chain import announce, jobs_after
 from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
 from evertick.loop.effects import Reconcile, Stop
-from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled, note_wait, wait_for_queue
+from evertick.loop.fire import (
+    cancel,
+    drain,
+    enqueue,
+    is_of_schedule,
+    leave_queue,
+    note_cancelled,
+    note_wait,
+    wait_for_queue,
+)
 from evertick.loop.messages import (
     LaunchRefused,
     RunFinished,
@@ -16,12 +25,13 @@ from evertick.loop.messages import (
     RunUnknown,
     StepsSeen,
 )
-from evertick.loop.orphans import forward_unwritten, settle_orphan
+from evertick.loop.orphans import forward_unwritten, is_outdated, settle_orphan
 from evertick.loop.plan import close_lane, drop
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import JobState, State
+from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import AttemptRecord, with_attempt
+from evertick.model.blackout import blackout_at
 from evertick.model.instant import MINUTE, Instant, to_text
 from evertick.model.lifecycle import (
     CANCELLED,
@@ -69,6 +79,8 @@ def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = N
         return None
     if run is not None and run.awaits_ledger and isinstance(message, RunUnknown | LaunchRefused):
         return None  # a duplicate: an attempt that is not launched yet cannot be known
+    if run is not None and not run.was_asked and isinstance(message, LaunchRefused) and is_outdated(run, message):
+        return None  # a duplicate: it was offered again since, and may have been accepted
     if run is not None and run.state is RUNNING and not run.was_asked and isinstance(message, RunUnknown):
         return None  # the late answer to an earlier question: it was launched and has started since
     if job is not None and run is not None and _is_doubtful(state, run, message):
@@ -164,7 +176,7 @@ def started(state: State, turn: Turn, message: RunStarted) -> None:
 
 def _measure_start(state: State, run: OpenRun, at: Instant) -> None:
     """How late a first attempt started; runs that waited for their turn or were caught up do not count."""
-    if run.attempt != 1:
+    if run.attempt != 1 or run.is_item:
         return
     if run.trigger is Trigger.SCHEDULER:
         if not run.has_waited:
@@ -304,9 +316,17 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
         return
     del lane.active[run.key]
     leave_queue(state, run)
-    if run.state is LAUNCHING:
+    in_blackout = job.hold is Hold.BLACKOUT and blackout_at(job.job.blackouts, run.key.scheduled_for) is not None
+    if run.state is LAUNCHING or (in_blackout and is_of_schedule(run) and run.key.scheduled_for <= job.since):
+        # Also what an earlier schedule decided, under a clock that was ahead: the current one would not plan it again.
         turn.move(run, WAITING)
         enqueue(lane, run)
+    elif in_blackout and is_of_schedule(run):
+        # It was entered ahead, then the blackout was added, and no owner saw it before the first one died.
+        drop(job, run)
+        turn.withdraw(run.key)
+        job.watermark = min(job.watermark, run.key.scheduled_for - 1)
+        turn.keep_job(job, may_rewind=True)
     else:
         assert run.state is PLANNED
         if job.planned is None:
@@ -400,6 +420,8 @@ def _note_attempt(
 
 
 def _try_again(state: State, turn: Turn, job: JobState, run: OpenRun, message: RunFinished) -> bool:
+    if run.is_item:
+        return False  # the tries of its step are over; those of the job are its parent's
     if message.has_loss and job.job.policy.on_executor_lost is OnExecutorLost.FAIL:
         return False  # the next attempt would also run the lost shard
     at = retry_at(job.job.policy.retry, run.attempt - run.losses, turn.now, run.key.run_id)
@@ -437,6 +459,8 @@ def _end(
     leave_queue(state, run)
     note_cancelled(state, turn, run)
     leads_to = jobs_after(state, run.key.job_id, outcome) if run.key.job_id in state.downstream else []
+    if run.is_item:
+        leads_to = []
     turn.move(
         run,
         outcome,
@@ -448,6 +472,18 @@ def _end(
     )
     if leads_to:
         announce(turn, run, outcome, leads_to)
+    if not run.is_item:
+        _note_outcome(state, turn, job, run, outcome, message)
+    # Runs of a backfill may have waited for the member that this one used.
+    for other in [one for one in job.lanes_in_turn() if one.waiting]:
+        drain(state, turn, job, other)
+    close_lane(job, run.key.origin)
+
+
+def _note_outcome(
+    state: State, turn: Turn, job: JobState, run: OpenRun, outcome: RunState, message: RunFinished | None
+) -> None:
+    """What the end of a run says of its job."""
     if job.job.constraints:
         _note_broken(turn, job, run, outcome, message)
     job.is_outcome_known = True
@@ -462,7 +498,3 @@ def _end(
     if outcome is SUCCEEDED and job.deadlines is not None:
         finished_at = turn.now if message is None else message.at
         deadlines.succeeded(state, turn, job, run.key.scheduled_for, finished_at)
-    # Runs of a backfill may have waited for the member that this one used.
-    for other in [one for one in (job.lanes or {}).values() if one.waiting]:
-        drain(state, turn, job, other)
-    close_lane(job, run.key.origin)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.model.facts import NO_FACTS
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import PLANNED, RunState, Trigger
-from evertick.model.policy import Overlap, Policy
+from evertick.model.policy import Overlap, OverlapKind, Policy
 from evertick.model.report import SubRunWanted
 from evertick.model.run import Change, RunKey
 
@@ -19,6 +18,7 @@ class OpenRun:
     __slots__ = (
         "attempt",
         "awaits_ledger",
+        "borrows",
         "decided_at",
         "definition",
         "earlier",
@@ -65,6 +65,8 @@ class OpenRun:
         self.fence = 0
         self.params = ""
         self.executor = ""
+        self.borrows = False
+        """Whether it uses the resources of the run that waits for it, and reserves none itself."""
         self.started_at: Instant | None = None
         self.retry_at: Instant | None = None
         self.expected_at: Instant | None = None
@@ -109,6 +111,11 @@ class OpenRun:
         self.early_change: Change | None = None
         """Its state before its entry was known to be in the ledger."""
 
+    @property
+    def is_item(self) -> bool:
+        """Whether it is an item of a step of another run of its job: what counts runs counts that one."""
+        return self.trigger is Trigger.ITEM
+
     def due_at(self, now: Instant) -> Instant:
         """An occurrence is due when it starts; a requested run is due at once, whatever clock the request used."""
         return min(self.key.scheduled_for, now) if self.key.origin else self.starts_at
@@ -125,18 +132,26 @@ class OpenRun:
         return starts_at if starts_at > latest else latest
 
 
+ALONE: Final = Overlap(OverlapKind.WAIT)
+"""The rule in the lane of an item, which has no other run."""
+
+
 class Lane:
-    """Runs that one overlap rule judges together: a job's own, or those of one backfill."""
+    """Runs that one overlap rule judges together: a job's own, those of one backfill, or an item by itself."""
 
     __slots__ = ("active", "gap_us", "next_start_at", "overlap", "waiting")
 
     def __init__(self, overlap: Overlap | None = None, gap_us: int = 0) -> None:
         self.overlap = overlap
-        """A backfill's own rule; None: the job's current rule."""
+        """A rule of its own; None: the job's current rule."""
         self.gap_us = gap_us
         self.next_start_at: Instant = 0
         self.active: dict[RunKey, OpenRun] = {}
-        self.waiting: deque[OpenRun] = deque()
+        self.waiting: list[OpenRun] = []
+
+    @property
+    def is_of_item(self) -> bool:
+        return self.overlap is ALONE
 
     @property
     def is_empty(self) -> bool:
@@ -159,7 +174,7 @@ class Queue:
         return len(self.active) < self.limit
 
 
-class Awaited(NamedTuple):
+class AwaitedSubRun(NamedTuple):
     """A run of another job that a step of a run on this node has requested."""
 
     wanted: SubRunWanted
@@ -167,7 +182,7 @@ class Awaited(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """A run that ended, kept until `forget_at` for questions about it."""
+    """A run that ended; from `forget_at` on it is forgotten even if the ledger never answers about it."""
 
     forget_at: Instant
     run: OpenRun

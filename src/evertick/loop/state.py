@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from evertick.loop.ring import Ring
-from evertick.loop.runs import Awaited, EndedRun, Lane, OpenRun, Queue
+from evertick.loop.runs import AwaitedSubRun, EndedRun, Lane, OpenRun, Queue
 from evertick.loop.statistics import Statistics
 from evertick.model.answer import Answer
 from evertick.model.blackout import AddedBlackout
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import After, Job
-from evertick.model.ledger import Batch, RunsHeld
+from evertick.model.ledger import Batch, RunsHeld, bucket_of
 from evertick.model.lifecycle import RunState, SkipReason
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap
@@ -26,11 +24,11 @@ from evertick.model.schedule import ScheduleSpec
 from evertick.model.subrun import SubRunEnd
 from evertick.planning.deadlines import Deadline
 from evertick.planning.occurrences import OccurrenceIndex
-from evertick.routing.selection import Nowhere
+from evertick.routing.selection import NoPlacement
 from evertick.settings.parts import LoopSettings
 
 
-class Arrival(NamedTuple):
+class UpstreamEnd(NamedTuple):
     """An end of an upstream job that has not been used yet."""
 
     request_id: str
@@ -70,6 +68,8 @@ class JobState:
     """A job this node owns."""
 
     __slots__ = (
+        "_is_unconditional",
+        "_judged",
         "arrivals",
         "asked",
         "bucket",
@@ -136,16 +136,26 @@ class JobState:
         """Of a job whose occurrences must succeed by a time."""
         self.placements: tuple[str, ...] | None = None
         """The members it ran on last, newest last; None: the ledger has not answered yet."""
-        self.arrivals: dict[str, Arrival] | None = None
+        self.arrivals: dict[str, UpstreamEnd] | None = None
         """By upstream job."""
         self.planned: dict[RunKey, OpenRun] | None = None
         self.lanes: dict[str, Lane] | None = None
+        self._judged: Job | None = None
+        """The definition that `is_unconditional` was last asked about."""
+        self._is_unconditional = False
+
+    @property
+    def is_unconditional(self) -> bool:
+        """As `Job.is_unconditional`, which is computed once for each definition."""
+        if self._judged is not self.job:
+            self._judged, self._is_unconditional = self.job, self.job.is_unconditional
+        return self._is_unconditional
 
     def is_waiting(self, run: OpenRun) -> bool:
         return run in self.lane_of(run.key).waiting
 
     def lane_of(self, key: RunKey) -> Lane:
-        """The lane of a run; a backfill's lane exists already, any other run belongs to the job's own."""
+        """The lane of a run; that of a backfill or an item exists already, any other run belongs to the job's own."""
         lanes = self.lanes
         if lanes is None:
             lanes = self.lanes = {}
@@ -153,6 +163,11 @@ class JobState:
         if lane is None:
             lane = lanes[""] = Lane()
         return lane
+
+    def lanes_in_turn(self) -> list[Lane]:
+        """Items first: their parents are active already, and go on only when the items have ended."""
+        lanes = list((self.lanes or {}).values())
+        return sorted(lanes, key=lambda lane: not lane.is_of_item) if len(lanes) > 1 else lanes
 
     def overlap_of(self, lane: Lane) -> Overlap:
         return lane.overlap or self.job.policy.overlap
@@ -205,25 +220,25 @@ class PendingBatch(NamedTuple):
     """By job: the deadline that it settles as missed; the loop reports it once, when this is written."""
 
 
-class Handled(NamedTuple):
+class HandledRequest(NamedTuple):
     """A request that was executed."""
 
     job_id: str
     answer: Answer
 
 
-STRIKES: Final = 2
+STALLED_CHECKS: Final = 2
 """How often in a row an entry must wait for nothing before it counts as stuck."""
 
 
-STUCK_STRIKES: Final = 8
+STUCK_CHECKS: Final = 8
 """After this many, resuming it did not help."""
 
 
-class Suspect(NamedTuple):
+class StalledEntry(NamedTuple):
     """An entry that waited for nothing when it was checked."""
 
-    strikes: int
+    checks: int
     """How often in a row, without any change."""
     as_of: tuple[RunState, int, int] | None = None
     """Its state, its attempt and how often that was refused; None: the loop does not have it."""
@@ -232,7 +247,7 @@ class Suspect(NamedTuple):
 class AuditProgress:
     """How far the audit of the ledger has come."""
 
-    __slots__ = ("after", "answered", "looked_at", "next_at", "number", "suspects")
+    __slots__ = ("after", "answered", "looked_at", "next_at", "number", "stalled")
 
     def __init__(self, next_at: Instant) -> None:
         self.number = 0
@@ -243,7 +258,7 @@ class AuditProgress:
         """Where the next portion begins; None: at the oldest."""
         self.looked_at: set[RunKey] = set()
         """In this round."""
-        self.suspects: dict[RunKey, Suspect] = {}
+        self.stalled: dict[RunKey, StalledEntry] = {}
 
     @property
     def is_answered(self) -> bool:
@@ -252,7 +267,7 @@ class AuditProgress:
     @property
     def stuck(self) -> int:
         """Entries that were resumed and still do not move."""
-        return sum(suspect.strikes > STUCK_STRIKES for suspect in self.suspects.values())
+        return sum(entry.checks > STUCK_CHECKS for entry in self.stalled.values())
 
 
 class Catchup:
@@ -312,8 +327,8 @@ class State:
         """The content of each unanswered `Record`."""
         self.next_record = 1
         self.changes_in_flight = 0
-        self.recent: deque[EndedRun] = deque()
-        """Runs that ended within the grace."""
+        self.unwritten_ends: dict[RunKey, EndedRun] = {}
+        """Runs that ended, until the ledger has answered the write of their end: it may refuse it."""
         self.live_nodes: frozenset[str] | None = None
         """The live nodes; None: not reported yet."""
         self.holding: Mapping[str, RunsHeld] = {}
@@ -334,9 +349,9 @@ class State:
         """Those of them that use resources, by member."""
         self.counted_at: dict[str, Instant] = {}
         """When ended attempts were last dropped, for each member without a limit of slots."""
-        self.homeless: dict[RunKey, Nowhere] = {}
+        self.unplaced: dict[RunKey, NoPlacement] = {}
         """Runs that wait because no member can take them, and why."""
-        self.recalling: set[str] = set()
+        self.placement_lookups: set[str] = set()
         """Jobs about which the ledger was asked where they ran."""
         self.foreign: dict[RunKey, str] = {}
         """Runs of this node's jobs that another node started and still has: key to node."""
@@ -357,15 +372,15 @@ class State:
         self.next_stops_look_at: Instant = now
         self.is_looking_for_stops = False
         """Whether the ledger was asked for such requests, and has not answered."""
-        self.handled: dict[str, Handled] = {}
+        self.handled: dict[str, HandledRequest] = {}
         """Requests in execution whose answer is not known to be in the ledger."""
-        self.answered: dict[str, Handled] = {}
+        self.answered: dict[str, HandledRequest] = {}
         """The last requests whose answer is in the ledger."""
         self.cancelling: dict[str, tuple[str, set[RunKey]]] = {}
         """Cancel requests that are answered when these runs of their job have ended."""
         self.resuming: dict[str, str] = {}
         """Resume requests that are answered when their job is planned again: job to request."""
-        self.sub_runs: dict[RunKey, Awaited] = {}
+        self.sub_runs: dict[RunKey, AwaitedSubRun] = {}
         """Runs that steps on this node wait for."""
         self.sub_run_ends: dict[RunKey, SubRunEnd] = {}
         """How some of them ended, until the ledger has it."""
@@ -402,6 +417,10 @@ class State:
     def queue_of(self, job: JobState) -> Queue | None:
         """The limit of a job's queue; a queue without a limit limits nothing."""
         return self.queues.get(job.job.queue) if job.job.queue else None
+
+    def queue_of_run(self, job: JobState, run: OpenRun) -> Queue | None:
+        """The same for one run: its parent has the place for an item."""
+        return None if run.is_item else self.queue_of(job)
 
     def definition_of(self, job_id: str) -> Job | None:
         """A job as it is planned: with the blackouts that were added at run time."""

@@ -1,4 +1,4 @@
-"""Steps that are runs of other jobs: requested through the ledger, with the result reported to the step.
+"""Steps that are runs of other jobs, and items that run elsewhere: requested, with the result reported to the step.
 
 A step's keeper asks again whenever it connects to a new scheduler, and the key of the requested run is always the same,
 so nothing here has to survive a crash. A run of a job of this node is entered at once and its end is seen here; a run
@@ -10,23 +10,24 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 
-from evertick.loop import requests
-from evertick.loop.effects import LookUp, TellStep
+from evertick.loop import items, requests
+from evertick.loop.effects import LookUpSubRuns, ReportSubRunEnd
+from evertick.loop.items import Grant
 from evertick.loop.messages import CancelRun, SubRunsSeen, SubRunUnwanted, SubRunWanted, TriggerJob
-from evertick.loop.runs import Awaited, OpenRun
+from evertick.loop.runs import AwaitedSubRun, OpenRun
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.answer import read_answer
 from evertick.model.facts import Parent
 from evertick.model.ledger import Request, RequestKind
-from evertick.model.lifecycle import FAILED, PLANNED, TERMINAL, RunState, Trigger
+from evertick.model.lifecycle import FAILED, PLANNED, TERMINAL, Trigger
 from evertick.model.routing import FLEET
-from evertick.model.run import Change, Entry, RunKey
+from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.model.steps import FAILED as STEP_FAILED
 from evertick.model.steps import SUCCEEDED as STEP_SUCCEEDED
-from evertick.model.steps import read_steps
+from evertick.model.steps import read_steps, steps_text
 from evertick.model.subrun import SubRunEnd, old_sub_run_key, sub_run_key
-from evertick.model.work import Step, SubJob
+from evertick.model.work import Step, SubJob, spreads_items
 from evertick.planning.items import step_of
 from evertick.routing.placement import executor_of
 
@@ -37,12 +38,15 @@ TRIES_MAX = 1_000
 def wanted(state: State, turn: Turn, message: SubRunWanted) -> None:
     """A step requests a run, for the first time or again."""
     key = _key_of(state, message)
-    awaited = Awaited(message, key)
+    awaited = AwaitedSubRun(message, key)
     if message.is_from_member and not state.owns(message.key.job_id):
         # The owner of its job knows what the step may request; its member asks there too.
         return
     state.sub_runs[key] = awaited
-    if _may_ask(state, message):
+    if items.is_item(message):
+        if items.grant(state, awaited) is Grant.YES:
+            items.submit(state, turn, awaited)
+    elif _may_ask(state, message):
         _submit(state, turn, awaited)
     # Otherwise an earlier definition requested it, or a member that may not: the ledger knows which.
 
@@ -90,7 +94,7 @@ def _may_return(state: State, job_id: str) -> bool:
     return job is not None and not job.is_gone and job_id not in state.definitions
 
 
-def _submit(state: State, turn: Turn, awaited: Awaited) -> None:
+def _submit(state: State, turn: Turn, awaited: AwaitedSubRun) -> None:
     message, key = awaited
     detail = f"for step {message.step!r} of {message.key.run_id}"
     parent = Parent(message.key.run_id, message.step)
@@ -124,7 +128,7 @@ def look_up(state: State, turn: Turn) -> None:
     if unseen:
         # One at a time: with a ledger slower than the interval, questions would accumulate without end.
         state.is_looking_up = True
-        turn.do(LookUp(unseen))
+        turn.do(LookUpSubRuns(unseen))
 
 
 def _is_open(state: State, key: RunKey) -> bool:
@@ -143,18 +147,33 @@ def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
         if row is not None:
             if row.state in TERMINAL:
                 reason = f"skipped: {row.reason}" if row.reason is not None else ""
-                _tell(state, turn, awaited, _end_of(row.state, row.detail or reason, row.steps))
+                _tell(state, turn, awaited, _end_of(awaited, row, row.detail or reason))
             elif not awaited.wanted.waits:
                 _tell(state, turn, awaited, SubRunEnd(PLANNED))
         elif answer and (said := read_answer(answer)).refusal is not None:
             _tell(state, turn, awaited, SubRunEnd(FAILED, said.text or said.refusal))
         elif answer is not None:
             continue
+        elif items.is_item(awaited.wanted):
+            _settle_item(state, turn, awaited)
         elif _may_ask(state, awaited.wanted):
             _submit(state, turn, awaited)  # the request was lost; an existing run stays as it is
         elif not _is_open(state, key) and not _may_return(state, awaited.wanted.key.job_id):
             reason = f"no step {awaited.wanted.step!r} of its job runs that job"
             _tell(state, turn, awaited, SubRunEnd(FAILED, reason))
+
+
+def _settle_item(state: State, turn: Turn, awaited: AwaitedSubRun) -> None:
+    """The ledger has no run of the item that it knows of."""
+    if _is_open(state, awaited.key):
+        return
+    match items.grant(state, awaited):
+        case Grant.YES:
+            items.submit(state, turn, awaited)
+        case Grant.NO:
+            _tell(state, turn, awaited, items.NOT_HERE)
+        case Grant.LATER:
+            pass  # it is judged again with the next look into the ledger
 
 
 def unwanted(state: State, turn: Turn, message: SubRunUnwanted) -> None:
@@ -169,7 +188,7 @@ def settle(state: State, turn: Turn) -> None:
         run, detail = turn.parted.pop()
         awaited = state.sub_runs.get(run.key)
         if awaited is not None and run.state in TERMINAL:
-            state.sub_run_ends[run.key] = _end_of(run.state, detail, run.steps)
+            state.sub_run_ends[run.key] = _end_of(awaited, run, detail)
         for key in _waited_for(state, run):
             _cancel(state, turn, key, run.key)
 
@@ -207,11 +226,11 @@ def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
 
 
 def _as_many_as_run(asking: Mapping[str, Step]) -> list[str]:
-    """Those that are sub-runs; of the items of one step, no more than it has at once."""
+    """Those that are runs; of the items of one step, no more than it has at once."""
     left: dict[str, int] = {}
     found = []
     for name, step in asking.items():
-        if isinstance(step.kind, SubJob):
+        if isinstance(step.kind, SubJob) or spreads_items(step):
             left.setdefault(step.name, step.each.max_parallel if step.each is not None else 1)
             left[step.name] -= 1
             if left[step.name] >= 0:
@@ -236,14 +255,18 @@ def _cancel(state: State, turn: Turn, key: RunKey, parent: RunKey) -> None:
     requests.cancel_runs(state, turn, CancelRun(request_id, key.job_id, key, by))
 
 
-def _end_of(state: RunState, detail: str, steps: str) -> SubRunEnd:
-    outputs = {step.name: step.output for step in read_steps(steps) if step.output is not None}
-    cut = {step.name for step in read_steps(steps) if step.is_output_cut}
-    return SubRunEnd(state, detail, {name: value for name, value in outputs.items() if name not in cut})
+def _end_of(awaited: AwaitedSubRun, run: OpenRun | LedgerRow, detail: str) -> SubRunEnd:
+    steps = read_steps(run.steps)
+    if items.is_item(awaited.wanted):
+        own = steps_text(step for step in steps if step.name == awaited.wanted.step and step.attempt == run.attempt)
+        return SubRunEnd(run.state, detail, steps=own, executor=run.executor)
+    outputs = {step.name: step.output for step in steps if step.output is not None}
+    cut = {step.name for step in steps if step.is_output_cut}
+    return SubRunEnd(run.state, detail, {name: value for name, value in outputs.items() if name not in cut})
 
 
-def _tell(state: State, turn: Turn, awaited: Awaited, end: SubRunEnd) -> None:
+def _tell(state: State, turn: Turn, awaited: AwaitedSubRun, end: SubRunEnd) -> None:
     state.sub_runs.pop(awaited.key, None)
     state.sub_run_ends.pop(awaited.key, None)
     wanted = awaited.wanted
-    turn.do(TellStep(wanted.key, wanted.attempt, wanted.step, wanted.number, end))
+    turn.do(ReportSubRunEnd(wanted.key, wanted.attempt, wanted.step, wanted.number, end))

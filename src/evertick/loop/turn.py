@@ -34,7 +34,7 @@ from evertick.planning.deadlines import Deadline
 from evertick.planning.planner import Plan
 
 
-class Missing(NamedTuple):
+class MissedOccurrences(NamedTuple):
     """A job with missed occurrences, and what happens to them."""
 
     job_id: str
@@ -63,7 +63,7 @@ class Turn:
     def __init__(self, state: State, now: Instant) -> None:
         self.state = state
         self.now = now
-        self.missed: list[Missing] = []
+        self.missed: list[MissedOccurrences] = []
         self.parted: list[tuple[OpenRun, str]] = []
         """Runs of which an attempt ended in this turn, with the report."""
         self.planned: list[JobState] = []
@@ -92,7 +92,7 @@ class Turn:
         if entry.facts:
             run.facts = run.told_facts = read_facts(entry.facts)
         self._draft.entered.append(run)
-        self.state.statistics.entered += 1
+        self.state.statistics.entered += not run.is_item
         return run
 
     def enter_once(self, job: JobState, entry: Entry) -> None:
@@ -257,12 +257,15 @@ class Turn:
         self, run: OpenRun, reason: SkipReason | None, detail: str, finished_at: Instant | None, exit_code: int | None
     ) -> None:
         state, statistics = self.state, self.state.statistics
-        if run.state is SKIPPED:
+        if run.is_item:
+            pass
+        elif run.state is SKIPPED:
             assert reason is not None
             statistics.skipped[reason] += 1
         else:
             statistics.ended[run.state] += 1
-        state.recent.append(EndedRun(self.now + state.settings.keep_us, run, detail, finished_at, exit_code))
+        forget_at = self.now + state.settings.keep_us
+        state.unwritten_ends[run.key] = EndedRun(forget_at, run, detail, finished_at, exit_code)
 
     # --- effects other than writes
 
@@ -273,9 +276,10 @@ class Turn:
 
     def launch(self, run: OpenRun, job: JobState, *, is_confirmed: bool = False) -> None:
         """Start an attempt; `is_confirmed` if the ledger has already recorded the launch."""
-        self.state.statistics.launched += 1
+        self.state.statistics.launched += not run.is_item
         known = (run.key, run.attempt, run.fence, job.job, run.trigger, run.params, job.last_success_at, run.executor)
-        self._effects.append(Launch(*known, self.state.lease_until, is_confirmed or self.state.lease_until is None))
+        is_confirmed = is_confirmed or self.state.lease_until is None
+        self._effects.append(Launch(*known, self.state.lease_until, is_confirmed, run.borrows))
 
     def stop(self, run: OpenRun) -> None:
         self._effects.append(Stop(run.key, run.attempt, run.stop_detail or ""))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.model.instant import Instant
-from evertick.model.plain_json import parse_json
+from evertick.model.plain_json import JsonObject, parse_json
 from evertick.model.steps import StepRecord, cut, read_step, step_plain
 
 ATTEMPTS_MAX: Final = 20
@@ -52,13 +52,13 @@ def read_attempts(text: str) -> tuple[AttemptRecord, ...]:
     except ValueError:
         return ()
     found = plain if isinstance(plain, list) else []
-    return tuple(_record(one) for one in found if isinstance(one, dict) and {"attempt", "state"} <= one.keys())
+    return tuple(record for one in found if (record := _record(one)) is not None)
 
 
 _DEFAULTS: Final = AttemptRecord(0, "")._asdict()
 
 
-def _plain(record: AttemptRecord) -> dict[str, Any]:
+def _plain(record: AttemptRecord) -> JsonObject:
     plain = {name: value for name, value in record._asdict().items() if value != _DEFAULTS[name]}
     if "detail" in plain:
         plain["detail"] = cut(record.detail, DETAIL_MAX)
@@ -71,7 +71,9 @@ def _brief(step: StepRecord) -> StepRecord:
     return step._replace(output=None, is_output_cut=False, detail=cut(step.detail, DETAIL_MAX), digest="")
 
 
-def _record(plain: dict[str, Any]) -> AttemptRecord:
+def _record(plain: object) -> AttemptRecord | None:
+    if not isinstance(plain, dict) or not {"attempt", "state"} <= plain.keys():
+        return None
     known = {name: value for name, value in plain.items() if name in _DEFAULTS and name != "steps"}
     steps = tuple(step for one in plain.get("steps", ()) if (step := read_step(one)) is not None)
     return AttemptRecord(**known, steps=steps)

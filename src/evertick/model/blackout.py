@@ -20,8 +20,12 @@ class Blackout:
     """Of one that was added at run time; empty: the settings declare it."""
 
     def __str__(self) -> str:
+        return f"the blackout {self.window_text}"
+
+    @property
+    def window_text(self) -> str:
         told = f": {self.reason}" if self.reason else ""
-        return f"the blackout from {to_text(self.start)} to {to_text(self.end)}{told}"
+        return f"from {to_text(self.start)} to {to_text(self.end)}{told}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict
 
 Day: TypeAlias = int
 """A day of the calendar: days since 1970-01-01. Which day an instant is on depends on a zone."""
@@ -63,23 +63,45 @@ class CalendarRule:
         return ("skip", self.skip), ("only", self.only)
 
 
-def rule_to_plain(rule: CalendarRule) -> dict[str, Any]:
-    """For the ledger: the days without their names, each as the distance from the one before it."""
-    plain: dict[str, Any] = {word: [_to_plain(one) for one in found] for word, found in rule.named if found}
-    return plain | ({"shift": str(rule.shift)} if rule.shift else {})
+class PlainCalendar(TypedDict):
+    """A calendar in the ledger."""
+
+    name: str
+    weekdays: list[int]
+    days: list[int]
+    """Each as the distance from the one before it."""
 
 
-def rule_from_plain(plain: dict[str, Any]) -> CalendarRule:
-    skip, only = (tuple(map(_from_plain, plain.get(word, ()))) for word in ("skip", "only"))
+class PlainRule(TypedDict, total=False):
+    """A calendar rule in the ledger: the days without their names."""
+
+    skip: list[PlainCalendar]
+    only: list[PlainCalendar]
+    shift: str
+
+
+def rule_to_plain(rule: CalendarRule) -> PlainRule:
+    plain: PlainRule = {}
+    if rule.skip:
+        plain["skip"] = [_to_plain(one) for one in rule.skip]
+    if rule.only:
+        plain["only"] = [_to_plain(one) for one in rule.only]
+    if rule.shift:
+        plain["shift"] = str(rule.shift)
+    return plain
+
+
+def rule_from_plain(plain: PlainRule) -> CalendarRule:
+    skip, only = (tuple(map(_from_plain, found)) for found in (plain.get("skip", ()), plain.get("only", ())))
     return CalendarRule(skip, only, Shift(plain["shift"]) if "shift" in plain else None)
 
 
-def _to_plain(calendar: Calendar) -> dict[str, Any]:
+def _to_plain(calendar: Calendar) -> PlainCalendar:
     steps = [day - before for before, day in zip((0, *calendar.days), calendar.days, strict=False)]
     return {"name": calendar.name, "weekdays": list(calendar.weekdays), "days": steps}
 
 
-def _from_plain(plain: dict[str, Any]) -> Calendar:
+def _from_plain(plain: PlainCalendar) -> Calendar:
     days: list[Day] = []
     for step in plain["days"]:
         days.append(step + (days[-1] if days else 0))

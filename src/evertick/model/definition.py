@@ -206,6 +206,8 @@ def _each(each: Each) -> Iterator[str]:
     else:
         yield f"each: {', '.join(value.shown for value in each.values)}"
     yield f"max_parallel: {each.max_parallel}"
+    if not each.spreads:
+        yield "spread: false"
     if each.continues_on_failure:
         yield "continue_on_failure: true"
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 from evertick.model.instant import Instant
+from evertick.model.plain_json import JsonObject
 
 WAITS_MAX = 8
 """Waits that an entry keeps: the first ones tell why a run is late, and a run may wait for days."""
@@ -84,6 +85,8 @@ class Facts(NamedTuple):
     """Where the calendar moved that occurrence; 0: nowhere."""
     starts_at: Instant = 0
     """For an occurrence of a job with jitter: when its run starts; 0: at its time."""
+    overdue_since: Instant = 0
+    """For a run that took longer than its job expects: when its newest such attempt should have ended."""
 
 
 NO_FACTS = Facts()
@@ -95,7 +98,7 @@ def facts_text(facts: Facts) -> str:
     """As stored in the ledger: empty fields are left out, and no facts are an empty text."""
     if facts == NO_FACTS:
         return ""
-    told: dict[str, Any] = {}
+    told: JsonObject = {}
     if facts.parents:
         told["parents"] = [_told(parent) for parent in facts.parents]
     if facts.waits:
@@ -132,11 +135,21 @@ def with_wait(facts: Facts, wait: Wait) -> Facts:
 _KINDS = frozenset(str(kind) for kind in WaitKind)
 
 
-def _told(record: Parent | Wait) -> dict[str, Any]:
+def _told(record: Parent | Wait) -> JsonObject:
     return {name: value for name, value in record._asdict().items() if value not in ("", (), 0)}
 
 
-def _wait(told: dict[str, Any]) -> Wait:
+class _PlainWait(TypedDict):
+    kind: str
+    since: NotRequired[Instant]
+    name: NotRequired[str]
+    runs: NotRequired[list[str]]
+    jobs: NotRequired[list[str]]
+    detail: NotRequired[str]
+    limit: NotRequired[int]
+
+
+def _wait(told: _PlainWait) -> Wait:
     runs, jobs = tuple(told.get("runs", ())), tuple(told.get("jobs", ()))
     known = (WaitKind(told["kind"]), told.get("since", 0), told.get("name", ""), runs, jobs)
     return Wait(*known, told.get("detail", ""), told.get("limit", 0))

@@ -15,7 +15,7 @@ from evertick.model.lifecycle import TERMINAL, RunState
 from evertick.model.notify import Route
 from evertick.model.policy import Policy
 from evertick.model.routing import Routing
-from evertick.model.schedule import ScheduleSpec
+from evertick.model.schedule import ScheduleSpec, has_calendar
 from evertick.model.work import NOTHING, Step, Work
 
 
@@ -130,6 +130,14 @@ class Job:
     @property
     def steps(self) -> tuple[Step, ...]:
         return self.work.steps
+
+    @property
+    def is_unconditional(self) -> bool:
+        """Whether nothing but an earlier run can keep a due run from starting, as far as the definition says."""
+        is_always_due = not has_calendar(self.schedules) and self.after is None and not self.constraints
+        policy = self.policy
+        has_no_limit = self.queue is None and not self.routing.has_members
+        return is_always_due and has_no_limit and policy.max_delay_us is None and not policy.skip_if_successful
 
     @property
     def fingerprint(self) -> str:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from zlib import crc32
 
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
+
+BUCKETS: Final = 64
+"""Enough for dozens of nodes, few enough to lease all of them in one statement. Never changed: it is in the ledger."""
+
+
+def bucket_of(job_id: str) -> int:
+    """The share of the jobs that a job belongs to, which a node leases: the same on every node, in every version."""
+    return crc32(job_id.encode()) % BUCKETS
 
 
 class JobRecord(NamedTuple):

@@ -52,6 +52,7 @@ class Trigger(StrEnum):
     RETRY = "retry"
     CHAINED = "chained"
     SUBJOB = "subjob"
+    ITEM = "item"
 
 
 class JobStatus(StrEnum):
@@ -112,6 +113,16 @@ ENDED: Final = TERMINAL - {SKIPPED}
 """States in which a run has ended that was started, or would have been."""
 ACTIVE: Final = frozenset({LAUNCHING, RUNNING, RETRYING})
 """States in which a run occupies its job, as the overlap rule counts it."""
+
+
+def exit_code_text(code: int | None) -> str:
+    """The detail of an attempt or a step of which nothing is known but its exit code."""
+    return "unknown exit code" if code is None else f"exit code {code}"
+
+
+def beyond_exit_code(detail: str, code: int | None) -> str:
+    """What a detail says besides the exit code, which has a field of its own."""
+    return "" if code is not None and detail == exit_code_text(code) else detail
 
 
 def may_move(old: RunState, new: RunState) -> bool:

@@ -53,15 +53,19 @@ class Member(NamedTuple):
     """Why it is not open."""
     lease_us: int = 0
     """How long its runs continue without the fleet; 0: unknown."""
+    waiting: int = 0
+    """How many of its attempts wait for other runs: each lends its slot, or runs could wait for each other forever."""
+    runs_items: bool = True
+    """Whether it can run an item of another member's run; members of earlier versions cannot."""
 
     @property
     def is_full(self) -> bool:
-        return 0 < self.slots <= self.running
+        return 0 < self.slots <= self.running - self.waiting
 
     @property
     def free_slots(self) -> int:
         """How many more attempts it accepts; without a limit, far more than any other member."""
-        return (self.slots or SLOTS_MAX) - self.running
+        return (self.slots or SLOTS_MAX) - self.running + self.waiting
 
 
 def has_room(member: Member, asked: Resources) -> bool:

@@ -92,6 +92,8 @@ class LaunchRefused(NamedTuple):
     key: RunKey
     attempt: int
     detail: str = ""
+    fence: int | None = None
+    """The fence of the refused launch, which tells the offers of one attempt apart; None: of the last one."""
 
 
 class SubRunWanted(NamedTuple):

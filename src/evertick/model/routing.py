@@ -48,3 +48,8 @@ class Routing:
     def has_members(self) -> bool:
         """Whether there are members to choose from; a cluster chooses among its nodes itself."""
         return self.executor not in (LOCAL, KUBERNETES)
+
+    @property
+    def may_spread_items(self) -> bool:
+        """Whether items of a step may run apart from their run; those of a shard stay with their shard."""
+        return self.has_members and self.strategy is not Strategy.SHARDING_BROADCAST

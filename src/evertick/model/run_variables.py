@@ -12,6 +12,7 @@ JOB: Final = "EVERTICK_RUN_JOB"
 STEP: Final = "EVERTICK_RUN_STEP"
 ITEM: Final = "EVERTICK_RUN_ITEM"
 INDEX: Final = "EVERTICK_RUN_INDEX"
+PARENT: Final = "EVERTICK_RUN_PARENT"
 ATTEMPT: Final = "EVERTICK_RUN_ATTEMPT"
 SCHEDULED_FOR: Final = "EVERTICK_RUN_SCHEDULED_FOR"
 SCHEDULED_FOR_UNIX: Final = "EVERTICK_RUN_SCHEDULED_FOR_UNIX"
@@ -45,6 +46,10 @@ RUN_VARIABLES: Final[dict[str, str]] = {
         "with each part as `EVERTICK_RUN_ITEM_<NAME>` too."
     ),
     INDEX: "The place of the item in the list, from 0.",
+    PARENT: (
+        "For an item of a step with `each`: the id of the run that it belongs to. An item that runs on another member "
+        "has an `EVERTICK_RUN_ID` of its own; elsewhere the two are the same."
+    ),
     SCHEDULED_FOR: "The time the run is due, as RFC 3339 in UTC.",
     SCHEDULED_FOR_UNIX: "The same in seconds since 1970.",
     SCHEDULED_FOR_LOCAL: "The same in the zone of the job, with its offset.",
@@ -63,7 +68,7 @@ RUN_VARIABLES: Final[dict[str, str]] = {
     BUNDLE: "On a fleet: the folder with the job's `bundle`.",
     MEMBER: "On a fleet: the name of the member.",
     MEMBER_LABELS: "On a fleet: the labels of the member, as JSON.",
-    FENCE: "A fencing token: it grows with every attempt and change of ownership. Reject writes with an older one.",
+    FENCE: "A fencing token: it grows with every launch and change of ownership. Reject writes with an older one.",
     HOME: "The state folder of the scheduler; `evertick` commands inside a run use it to find the ledger.",
     KEEPER: "Marks the processes of one state folder, so that the keeper finds them.",
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict
 
-from evertick.model.calendar import CalendarRule, rule_from_plain, rule_to_plain
+from evertick.model.calendar import CalendarRule, PlainRule, rule_from_plain, rule_to_plain
 from evertick.model.instant import Instant, to_text
 
 
@@ -94,7 +94,19 @@ def specs_from_text(text: str) -> tuple[ScheduleSpec, ...]:
     return tuple(_from_plain(plain) for plain in json.loads(text))
 
 
-def _to_plain(spec: ScheduleSpec) -> dict[str, Any]:
+class _Plain(TypedDict, total=False):
+    """A schedule in the ledger: the fields of its class."""
+
+    cron: str
+    timezone: str
+    name: str
+    every_us: int
+    at: Instant
+    calendar: PlainRule
+    days_in: str
+
+
+def _to_plain(spec: ScheduleSpec) -> _Plain:
     match spec:
         case CalendarSpec(schedule, rule, timezone):
             return {**_to_plain(schedule), "calendar": rule_to_plain(rule), "days_in": timezone}
@@ -106,11 +118,15 @@ def _to_plain(spec: ScheduleSpec) -> dict[str, Any]:
             return {"at": instant}
 
 
-def _from_plain(plain: dict[str, Any]) -> ScheduleSpec:
-    if "calendar" in plain:
-        schedule = _from_plain({name: value for name, value in plain.items() if name != "calendar"})
-        assert isinstance(schedule, CronSpec | EverySpec)
-        return CalendarSpec(schedule, rule_from_plain(plain["calendar"]), plain["days_in"])
+def _from_plain(plain: _Plain) -> ScheduleSpec:
+    schedule = _without_calendar(plain)
+    if "calendar" not in plain:
+        return schedule
+    assert isinstance(schedule, CronSpec | EverySpec)
+    return CalendarSpec(schedule, rule_from_plain(plain["calendar"]), plain["days_in"])
+
+
+def _without_calendar(plain: _Plain) -> CronSpec | EverySpec | AtSpec:
     if "cron" in plain:
         return CronSpec(plain["cron"], plain["timezone"], plain["name"])
     if "every_us" in plain:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.model.instant import Instant
-from evertick.model.plain_json import parse_json
+from evertick.model.plain_json import JsonObject, parse_json
 from evertick.model.work import Step
 from evertick.model.work_json import plain_of
 
@@ -57,10 +57,12 @@ class StepRecord(NamedTuple):
     """The step with `each` that it is an item of; its name is `step[0]` then."""
     item: str = ""
     """Its value, cut to `ITEM_SHOWN_MAX`; empty if that holds a secret."""
+    executor: str = ""
+    """Where it ran, for an item that ran elsewhere than its run."""
 
 
 _DEFAULTS: Final = {**StepRecord("", "")._asdict(), "name": None, "state": None}
-_TEXTS: Final = ("name", "state", "detail", "sub_run", "reused_from", "digest", "item_of", "item")
+_TEXTS: Final = ("name", "state", "detail", "sub_run", "reused_from", "digest", "item_of", "item", "executor")
 _KINDS: Final = {name: str if name in _TEXTS else int for name in _DEFAULTS} | {
     "output": str | None,
     **dict.fromkeys(("started_at", "finished_at", "exit_code"), int | None),
@@ -115,7 +117,7 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-def step_plain(record: StepRecord) -> dict[str, Any]:
+def step_plain(record: StepRecord) -> JsonObject:
     plain = {name: value for name, value in record._asdict().items() if value != _DEFAULTS[name]}
     if "detail" in plain:
         plain["detail"] = cut(record.detail, DETAIL_MAX)
@@ -124,19 +126,19 @@ def step_plain(record: StepRecord) -> dict[str, Any]:
     return plain
 
 
-def _without_outputs(plain: dict[str, Any]) -> dict[str, Any]:
+def _without_outputs(plain: JsonObject) -> JsonObject:
     return {**plain, "output": "", "is_output_cut": True} if plain.get("output") else plain
 
 
-def _without_details(plain: dict[str, Any]) -> dict[str, Any]:
-    return {**plain, "detail": cut(plain["detail"], 60)} if "detail" in plain else plain
+def _without_details(plain: JsonObject) -> JsonObject:
+    return {**plain, "detail": cut(str(plain["detail"]), 60)} if "detail" in plain else plain
 
 
-def _without_figures(plain: dict[str, Any]) -> dict[str, Any]:
+def _without_figures(plain: JsonObject) -> JsonObject:
     return {name: value for name, value in plain.items() if name not in _FIGURES}
 
 
-def _without_values(plain: dict[str, Any]) -> dict[str, Any]:
+def _without_values(plain: JsonObject) -> JsonObject:
     return {name: value for name, value in plain.items() if name != "item"}
 
 

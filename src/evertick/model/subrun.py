@@ -1,4 +1,4 @@
-"""A step that is a run of another job: its request, its key, and its outcome."""
+"""A step that is a run of another job, or an item that runs elsewhere: its request, its key, and its outcome."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ class SubRunEnd(NamedTuple):
     detail: str = ""
     outputs: Mapping[str, str] = {}
     """The outputs of its steps, by step; one that the ledger does not have completely is left out."""
+    steps: str = ""
+    """Of an item: the record of its step, as `model.steps` writes them."""
+    executor: str = ""
+    """Of an item: where it ran."""
 
 
 def sub_run_key(job_id: str, parent: RunKey, attempt: int, step: str, number: int) -> RunKey:
-    """The run of another job that one try of one step requests: always the same.
+    """The run of another job, or of an item of this one, that one try of one step requests: always the same.
 
     It has the due time of its parent. Its origin is a digest: ids stay short however deep parents have parents.
     """

@@ -303,6 +303,8 @@ class Each:
     max_parallel: int = PARALLEL_ITEMS
     continues_on_failure: bool = False
     """Whether further items start after one has failed."""
+    spreads: bool = True
+    """Whether its items may run on other members of the fleet than the run itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +341,11 @@ class Step:
     """None: it runs once."""
     item: Item | None = None
     """Set where one item of it runs; no definition has it."""
+
+
+def spreads_items(step: Step) -> bool:
+    """Whether items of the step may run on other members; those that are runs of another job are placed by that job."""
+    return step.each is not None and step.each.spreads and not isinstance(step.kind, SubJob)
 
 
 @dataclass(frozen=True, slots=True)

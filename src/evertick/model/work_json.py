@@ -7,32 +7,38 @@ references: their values are looked up where the run starts.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from evertick.model.work import Work
 
-Plain = dict[str, Any]
+Plain: TypeAlias = dict[str, object]
+Kind: TypeAlias = object
+"""A class, or a form of `typing` such as `tuple[int, ...]`: what the annotation of a field is."""
+
+T = TypeVar("T")
 
 _ONE_OF = (Union, types.UnionType)
 
 
 def to_plain(work: Work) -> Plain:
     """Dicts, lists and scalars for JSON; default values are left out."""
-    plain: Plain = plain_of(work)
+    plain = plain_of(work)
+    assert isinstance(plain, dict)
     return plain
 
 
 def from_plain(plain: object) -> Work:
     """The work that `to_plain` wrote; ValueError says which part cannot be one."""
-    work: Work = value_of(Work, plain)
+    work = value_of(Work, plain)
+    assert isinstance(work, Work)
     return work
 
 
-def plain_of(value: object, kind: Any = None) -> Any:
+def plain_of(value: object, kind: Kind = None) -> object:
     """A value of the model as plain data; `kind` is the type of its place, where several could stand there."""
     if is_dataclass(value) and not isinstance(value, type):
         hints = _hints(type(value))
@@ -55,7 +61,7 @@ def plain_of(value: object, kind: Any = None) -> Any:
     return value
 
 
-def value_of(kind: Any, plain: Any, place: str = "") -> Any:
+def value_of(kind: Kind, plain: object, place: str = "") -> object:
     """The value of a type that `plain_of` wrote."""
     origin = get_origin(kind)
     if origin in _ONE_OF:
@@ -64,11 +70,12 @@ def value_of(kind: Any, plain: Any, place: str = "") -> Any:
         return _tuple(get_args(kind), plain, place)
     if origin is not None and issubclass(origin, Mapping):
         return dict(_checked(plain, dict, place))
+    assert isinstance(kind, type), kind
     if is_dataclass(kind):
         return _dataclass(kind, plain, place)
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
+    if issubclass(kind, StrEnum):
         try:
-            return kind(plain)
+            return kind(_checked(plain, str, place))
         except ValueError:
             raise _refused(place, f"{plain!r} is not one of {', '.join(kind)}") from None
     if kind is float and isinstance(plain, int) and not isinstance(plain, bool):
@@ -78,7 +85,7 @@ def value_of(kind: Any, plain: Any, place: str = "") -> Any:
     return _checked(plain, kind, place)
 
 
-def _dataclass(kind: Any, plain: Any, place: str) -> Any:
+def _dataclass(kind: type, plain: object, place: str) -> object:
     hints = _hints(kind)
     written = _checked(plain, dict, place)
     strangers = [name for name in written if name not in hints]
@@ -91,7 +98,7 @@ def _dataclass(kind: Any, plain: Any, place: str) -> Any:
         raise _refused(place, str(error)) from None
 
 
-def _one_of(kind: Any, plain: Any, place: str) -> Any:
+def _one_of(kind: Kind, plain: object, place: str) -> object:
     """None, a text, or one of several classes, which is then named."""
     if plain is None and type(None) in get_args(kind):
         return None
@@ -111,7 +118,7 @@ def _one_of(kind: Any, plain: Any, place: str) -> Any:
     raise _refused(place, f"one of {', '.join(one.__name__ for one in classes)} was expected")
 
 
-def _tuple(inner: tuple[Any, ...], plain: Any, place: str) -> tuple[Any, ...]:
+def _tuple(inner: tuple[Kind, ...], plain: object, place: str) -> tuple[object, ...]:
     parts = _checked(plain, list, place)
     if len(inner) == 2 and inner[1] is ...:
         return tuple(value_of(inner[0], part, f"{place}[{index}]") for index, part in enumerate(parts))
@@ -120,7 +127,7 @@ def _tuple(inner: tuple[Any, ...], plain: Any, place: str) -> tuple[Any, ...]:
     return tuple(value_of(kind, part, place) for kind, part in zip(inner, parts, strict=True))
 
 
-def _checked(plain: Any, kind: Any, place: str) -> Any:
+def _checked(plain: object, kind: type[T], place: str) -> T:
     if not isinstance(plain, kind):
         raise _refused(place, f"{kind.__name__} was expected, not {type(plain).__name__}")
     return plain
@@ -137,17 +144,20 @@ def _refused(place: str, reason: str) -> ValueError:
     return ValueError(f"this is not the work of a job: {place or 'the whole'}: {reason}.")
 
 
-def _is_default(field: Field[Any], part: object) -> bool:
+def _is_default(field: Field[object], part: object) -> bool:
     if field.default is not MISSING:
         return bool(part == field.default)
-    factory: Callable[[], object] | Any = field.default_factory
-    return factory is not MISSING and part == factory()
+    return field.default_factory is not MISSING and part == field.default_factory()
 
 
-def _classes(kind: Any) -> tuple[Any, ...]:
-    return tuple(one for one in get_args(kind) if is_dataclass(one)) if get_origin(kind) in _ONE_OF else ()
+def _classes(kind: Kind) -> tuple[type, ...]:
+    return (
+        tuple(one for one in get_args(kind) if isinstance(one, type) and is_dataclass(one))
+        if get_origin(kind) in _ONE_OF
+        else ()
+    )
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _hints(kind: type) -> dict[str, Kind]:
     return get_type_hints(kind)

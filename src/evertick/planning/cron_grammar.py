@@ -58,7 +58,7 @@ def read_expression(text: str, name: str = "") -> Expression:
     if len(text) > LENGTH_MAX:
         _refuse(text, f"it is {len(text)} characters long.", f"Write at most {LENGTH_MAX}.")
     _refuse_strange_characters(text)
-    words = text.replace("\t", " ").split()
+    words = text.split()
     zone = None
     if words and words[0].startswith(_ZONE_PREFIX):
         zone = words.pop(0).removeprefix(_ZONE_PREFIX)
@@ -70,9 +70,10 @@ def read_expression(text: str, name: str = "") -> Expression:
         normal = _read_alias(text, words)
         words = ALIASES[normal].split()
     else:
-        words = [word.upper() for word in words]
-        normal = " ".join(words)
-        _refuse_wrong_shape(text, words)
+        normal = " ".join(words).upper()
+        words = normal.split(" ")
+        if len(words) not in (5, 6) or "=" in words[0] or len(words[-1]) > 3:
+            _refuse_wrong_shape(text, words)
     second, minute, hour, month_day, month, weekday = words if len(words) == 6 else ["0", *words]
     try:
         seconds = _read(SECOND, second, name)
@@ -81,16 +82,9 @@ def read_expression(text: str, name: str = "") -> Expression:
         days = _read_days(month_day, month, weekday, name)
     except CronError as error:
         _refuse(text, error.reason, error.hint)
-    return Expression(
-        normal,
-        zone,
-        seconds.numbers,
-        minutes.numbers,
-        hours.numbers,
-        days.rule,
-        is_wildcard=second[0] == "*" or minute[0] == "*" or hour[0] == "*",
-        uses_name=seconds.is_hashed or minutes.is_hashed or hours.is_hashed or days.is_hashed,
-    )
+    is_wildcard = second[0] == "*" or minute[0] == "*" or hour[0] == "*"
+    uses_name = seconds.is_hashed or minutes.is_hashed or hours.is_hashed or days.is_hashed
+    return Expression(normal, zone, seconds.numbers, minutes.numbers, hours.numbers, days.rule, is_wildcard, uses_name)
 
 
 class _Days(NamedTuple):
@@ -100,7 +94,8 @@ class _Days(NamedTuple):
 
 def _read_days(month_day: str, month: str, weekday: str, name: str) -> _Days:
     """The three day fields together: a hundred thousand expressions have few of them."""
-    return _read_days_kept(month_day, month, weekday, name if "H" in f"{month_day}{month}{weekday}" else "")
+    is_hashed = "H" in month_day or "H" in month or "H" in weekday
+    return _read_days_kept(month_day, month, weekday, name if is_hashed else "")
 
 
 @lru_cache(maxsize=4096)

@@ -293,7 +293,15 @@ def _minutes_of_day(hours: tuple[int, ...], minutes: tuple[int, ...]) -> tuple[i
     return tuple([_MINUTES[hour * 60 + minute] for hour in hours for minute in minutes])
 
 
-@lru_cache(maxsize=4096)
 def pattern_of(rule: DayRule, hours: tuple[int, ...], minutes: tuple[int, ...], seconds: tuple[int, ...]) -> Pattern:
-    """The pattern of sorted hours, minutes and seconds on the days of a rule; equal ones are one object."""
+    """The pattern of sorted hours, minutes and seconds on the days of a rule; large ones that are equal are one."""
+    if len(hours) == len(minutes) == len(seconds) == 1:
+        return Pattern(rule, _minutes_of_day(hours, minutes), seconds)  # smaller than its place in a cache
+    return _shared_pattern(rule, hours, minutes, seconds)
+
+
+@lru_cache(maxsize=4096)
+def _shared_pattern(
+    rule: DayRule, hours: tuple[int, ...], minutes: tuple[int, ...], seconds: tuple[int, ...]
+) -> Pattern:
     return Pattern(rule, _minutes_of_day(hours, minutes), seconds)

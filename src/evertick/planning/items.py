@@ -107,6 +107,7 @@ def parse_list(text: str) -> tuple[ItemValue, ...]:
             found = parse_json(stripped)
         except ValueError as error:
             raise ItemsError(f"it begins with '[' and is not a JSON list: {error}.") from None
+        assert isinstance(found, list)
         return tuple(_plain(one, f"element {number}") for number, one in enumerate(found))
     lines = [line for one in text.split("\n") if (line := one.removesuffix("\r")).strip()]
     if not stripped.startswith("{"):

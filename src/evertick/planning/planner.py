@@ -20,25 +20,18 @@ from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import AtSpec
-from evertick.planning.calendar import ExcludedOccurrences, Exclusion, excluded_text
+from evertick.planning.calendar import excluded_text
 from evertick.planning.catchup import REASON_NOT_KEPT, is_missed, is_too_late, keep_missed, missed_through, replay_from
-from evertick.planning.entry_facts import blackout_facts, planned_facts
+from evertick.planning.entries import blackout_facts, planned_facts, skip_excluded, skip_stretch
 from evertick.planning.schedules import (
-    At,
-    Engine,
     Schedule,
     compile_all,
-    count_of,
     excluded_of,
     exclusion_of,
     first_of,
     next_of,
     occurrences,
-    previous_of,
 )
-
-GAP_FROM = 11
-"""Skips next to each other, from this many on, are entered as one gap; fewer are easier to read one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +140,11 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
     if excluded:
         candidates = [at for at in candidates if exclusion_of(job.schedules, at) is None]
     newest_on_time = max(candidates, default=None)
-    on_excluded_days = _skip_excluded(view, schedules, excluded, missed_end, now) if excluded else []
+    on_excluded_days = (
+        skip_excluded(job.id, schedules, excluded, view.watermark, missed_end, view.instants_in_ledger, now)
+        if excluded
+        else []
+    )
     settled = _settle_missed(view, schedules, late_planned, missed_end, newest_on_time, on_excluded_days, now)
     entries = [*settled.entries, *on_time]
     changes = [*late_excluded, *settled.changes, *_clear_backlog(view, settled.kept, newest_on_time, now)]
@@ -227,11 +224,11 @@ def _settle_missed(
     for start, stop, reason in stretches:
         told = (_reason_in_words(reason, view, newer), _facts(reason, keep, view, newer))
         if not job.blackouts or reason is not view.idle_reason:
-            entries += _skip(job.id, schedules, start, stop, apart, reason, told, now)
+            entries += skip_stretch(job.id, schedules, start, stop, apart, reason, told, now)
             continue
         for low, high, inside in split_stretch(job.blackouts, start, stop):
             part, words = (reason, told) if inside is None else (SkipReason.PAUSED, _blackout_in_words(inside))
-            entries += _skip(job.id, schedules, low, high, apart, part, words, now)
+            entries += skip_stretch(job.id, schedules, low, high, apart, part, words, now)
     entries += (
         Entry(
             RunKey(job.id, at),
@@ -299,112 +296,6 @@ def _reason_for_planned(
     if is_too_late(view.latest_start(at), now, policy.max_delay_us):
         return SkipReason.LATE
     return REASON_NOT_KEPT[keep]
-
-
-def skip_around(gap: Entry, schedules: Sequence[Schedule], lines: Iterable[tuple[Instant, Instant]]) -> list[Entry]:
-    """What is left of a gap around existing entries, each given by its first and last instant."""
-    assert gap.through is not None
-    assert gap.reason is not None
-    told = (gap.detail, gap.facts)
-    start = gap.key.scheduled_for - 1
-    return _skip(gap.key.job_id, schedules, start, gap.through, sorted(lines), gap.reason, told, gap.decided_at)
-
-
-def _skip(
-    job_id: str,
-    schedules: Sequence[Schedule],
-    start: Instant,
-    end: Instant,
-    around: Sequence[tuple[Instant, Instant]],
-    reason: SkipReason,
-    told: tuple[str, str],
-    now: Instant,
-) -> list[Entry]:
-    """Entries for every occurrence in `(start, end]`, long periods as gaps.
-
-    `around` are the existing entries, each by its first and last instant, in order: nothing is entered inside one.
-    """
-    detail, facts = told
-    entries: list[Entry] = []
-    for left, right in _windows(start, end, around):
-        first = first_of(schedules, left, right)
-        if first is None:
-            continue
-        occurrences_in = count_of(schedules, left, right)
-        if occurrences_in < GAP_FROM:
-            entries += (
-                Entry(RunKey(job_id, at), SKIPPED, Trigger.SCHEDULER, now, reason=reason, detail=detail, facts=facts)
-                for at in occurrences(schedules, left, right)
-            )
-        else:
-            entries.append(
-                Entry(
-                    RunKey(job_id, first),
-                    SKIPPED,
-                    Trigger.SCHEDULER,
-                    now,
-                    reason=reason,
-                    through=previous_of(schedules, right + 1),
-                    occurrences=occurrences_in,
-                    detail=detail,
-                    facts=facts,
-                )
-            )
-    return entries
-
-
-def _windows(
-    start: Instant, end: Instant, around: Sequence[tuple[Instant, Instant]]
-) -> Iterator[tuple[Instant, Instant]]:
-    """What is left of `(start, end]` between existing entries."""
-    for first, last in around:
-        if last <= start:
-            continue
-        if first > end:
-            break
-        yield start, first - 1
-        start = last
-    if start < end:
-        yield start, end
-
-
-def _skip_excluded(
-    view: JobView,
-    schedules: Sequence[Engine],
-    excluded: Sequence[ExcludedOccurrences],
-    end: Instant,
-    now: Instant,
-) -> list[Entry]:
-    """Entries for what the calendar takes away up to `end`; many in days next to each other are one gap."""
-    one_offs = {one.instant for one in schedules if isinstance(one, At)}
-    around = sorted((at, at) for at in view.instants_in_ledger | one_offs)
-    entries: list[Entry] = []
-    for low, high in excluded[0].stretches(view.watermark, end):
-        for left, right in _windows(low, high, around):
-            total = count_of(excluded, left, right)
-            if total < GAP_FROM or excluded[0].is_moving:
-                found = ((at, excluded[0].exclusion(at)) for at in occurrences(excluded, left, right))
-                entries += (_excluded_entry(view, at, why, now) for at, why in found if why is not None)
-                continue
-            first, last = first_of(excluded, left, right), previous_of(excluded, right + 1)
-            assert first is not None
-            assert last is not None
-            ends = [why for at in (first, last) if (why := excluded[0].exclusion(at)) is not None]
-            gap = _excluded_entry(view, first, ends[0].until(ends[-1]), now)
-            entries.append(gap._replace(through=last, occurrences=total))
-    return entries
-
-
-def _excluded_entry(view: JobView, at: Instant, why: Exclusion, now: Instant) -> Entry:
-    return Entry(
-        RunKey(view.job.id, at),
-        SKIPPED,
-        Trigger.SCHEDULER,
-        now,
-        reason=SkipReason.CALENDAR,
-        detail=str(why),
-        facts=facts_text(why.facts),
-    )
 
 
 def _skip_planned(view: JobView, planned: Iterable[Instant], now: Instant) -> list[Change]:

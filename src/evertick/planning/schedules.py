@@ -139,13 +139,17 @@ def uses_name(text: str) -> bool:
 def compile_schedule(spec: ScheduleSpec) -> Engine:
     """The engine of a schedule, shared by all that are equal; a `DefinitionError` if it cannot be used."""
     # An instant has nothing to compile and nothing to share, and there may be a million of them.
-    return At(spec.instant) if isinstance(spec, AtSpec) else _compile_shared(spec)
+    # Without the name first: ten thousand jobs on twenty expressions look for twenty engines.
+    return At(spec.instant) if isinstance(spec, AtSpec) else _compile_shared(_without_unused_name(spec))
 
 
 # Recent ones are kept although no job uses them: previews ask for the same few again and again.
 @lru_cache(maxsize=1_024)
 def _compile_shared(spec: _Shared) -> CronSchedule | Every | CalendarSchedule:
-    spec = _without_unused_name(spec)
+    return _engine_of(spec)
+
+
+def _engine_of(spec: _Shared) -> CronSchedule | Every | CalendarSchedule:
     engine = _engines.get(spec)
     if engine is None:
         engine = _engines[spec] = _compile(spec)
@@ -155,7 +159,9 @@ def _compile_shared(spec: _Shared) -> CronSchedule | Every | CalendarSchedule:
 def _without_unused_name(spec: _Shared) -> _Shared:
     """Without a name that it does not use, so that jobs share it."""
     match spec:
-        case CronSpec(text, timezone, name) if name and not uses_name(text):
+        case CronSpec(name=""):
+            return spec
+        case CronSpec(text, timezone) if not uses_name(text):
             return CronSpec(text, timezone)
         case CalendarSpec(CronSpec(text, timezone, name), rule, zone) if name and not uses_name(text):
             return CalendarSpec(CronSpec(text, timezone), rule, zone)
@@ -174,7 +180,10 @@ def excluded_of(engines: Iterable[Engine]) -> tuple[ExcludedOccurrences, ...]:
 
 def compile_occurrences(specs: Iterable[ScheduleSpec]) -> tuple[Schedule, ...]:
     """Everything that must be in the ledger: what runs, and what the calendar excludes."""
-    engines = compile_all(specs)
+    # The caller keeps them: a hundred thousand need not pass through the memory of recent ones.
+    engines = tuple(
+        [At(spec.instant) if isinstance(spec, AtSpec) else _engine_of(_without_unused_name(spec)) for spec in specs]
+    )
     excluded = excluded_of(engines)
     return (*engines, *excluded) if excluded else engines
 

@@ -10,11 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from evertick.model.bucket import bucket_of
 from evertick.model.facts import read_facts
 from evertick.model.instant import MINUTE, Instant
 from evertick.model.job import Job
-from evertick.model.ledger import JobRecord
+from evertick.model.ledger import JobRecord, bucket_of
 from evertick.model.lifecycle import ACTIVE, LAUNCHING, PLANNED, RETRYING, RUNNING
 from evertick.model.run import LedgerRow, RunKey
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
-from evertick.model.ledger import JobRecord, ScheduleLine, WrongCount
+from evertick.model.ledger import JobRecord, ScheduleLine, WrongCount, bucket_of
 from evertick.model.lifecycle import SKIPPED
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_from_text
@@ -108,7 +107,7 @@ def verify_ledger(
     strays: list[RunKey] = []
     for job_id in sorted({*lines_of, *rows_of}):
         lines, found = lines_of[job_id], sorted(rows_of[job_id], key=lambda row: row.key)
-        cover = Cover(found)
+        cover = Coverage(found)
         duplicates += duplicates_of(found)
         for stretch in stretches(lines, watermarks.get(job_id)):
             expected += count_of(stretch.schedules, stretch.start, stretch.end)
@@ -169,7 +168,7 @@ def stretches(lines: Iterable[ScheduleLine], watermark: Instant | None) -> Itera
         start = None
 
 
-class Cover:
+class Coverage:
     """What the lines of one job speak of."""
 
     __slots__ = ("_ends", "_starts", "instants", "ordered")
@@ -195,7 +194,7 @@ class Cover:
         return bisect_right(self.ordered, start) < bisect_right(self.ordered, end)
 
 
-def uncovered(job_id: str, stretch: Stretch, cover: Cover) -> list[Lost]:
+def uncovered(job_id: str, stretch: Stretch, cover: Coverage) -> list[Lost]:
     """The occurrences of a stretch that no line speaks of."""
     if not stretch.schedules:
         return []
@@ -209,7 +208,7 @@ def uncovered(job_id: str, stretch: Stretch, cover: Cover) -> list[Lost]:
 
 
 def _without_line(
-    job_id: str, schedules: tuple[Schedule, ...], start: Instant, end: Instant, cover: Cover
+    job_id: str, schedules: tuple[Schedule, ...], start: Instant, end: Instant, cover: Coverage
 ) -> Iterator[Lost]:
     """The same between two gaps, piece by piece."""
     while start < end:

@@ -26,7 +26,7 @@ class Lane(StrEnum):
     SLOW = "slow"
 
 
-class Turn(Enum):
+class Admission(Enum):
     """What to do with an offered launch."""
 
     NOW = "now"
@@ -61,18 +61,18 @@ class Lanes(Generic[Ticket]):
         self._forget_last_minute(now)
         return Lane.SLOW if self._slow_counts.get(job_id, 0) > self._settings.forgiven else Lane.FAST
 
-    def offer(self, ticket: Ticket, job_id: str, now: Instant) -> Turn:
+    def offer(self, ticket: Ticket, job_id: str, now: Instant) -> Admission:
         """Accept a launch; one answered with `LATER` is returned by `ended` or `overdue`."""
         lane = self.lane_of(job_id, now)
         is_express = lane is Lane.FAST and job_id in self._known_fast
         if self._used[lane] < self._size_for(lane, is_express=is_express):
             self._begin(lane, ticket, job_id, now)
-            return Turn.NOW
+            return Admission.NOW
         waiting = self._express if is_express else self._waiting[lane]
         if len(self._waiting[lane]) + (len(self._express) if lane is Lane.FAST else 0) >= self._bound[lane]:
-            return Turn.NEVER
+            return Admission.NEVER
         waiting[ticket] = job_id
-        return Turn.LATER
+        return Admission.LATER
 
     def _size_for(self, lane: Lane, *, is_express: bool) -> int:
         reserve = self._settings.reserve if lane is Lane.FAST and not is_express else 0

@@ -7,6 +7,7 @@ it was left out. So one text in the ledger says after a restart whom to ask, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from evertick.model.routing import KUBERNETES
@@ -71,6 +72,7 @@ def parse_placement(text: str) -> Placement:
     return Placement(executor, shards=shards)
 
 
+@lru_cache(maxsize=1_000)
 def executor_of(text: str) -> str:
     """`local@node` is local, `fleet:ex-a` is the fleet."""
     return parse_placement(text).executor

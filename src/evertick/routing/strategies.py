@@ -18,7 +18,7 @@ HISTORY: Final = 64
 """How many placements of a job are looked back on; a member that joins is behind by no more than these."""
 
 
-class Situation(NamedTuple):
+class RoutingContext(NamedTuple):
     """What a choice rests on."""
 
     names: Sequence[str]
@@ -38,18 +38,18 @@ class Situation(NamedTuple):
     """Per cent of its processors that each member uses."""
 
 
-Choose: TypeAlias = Callable[[Situation], str | None]
+Choose: TypeAlias = Callable[[RoutingContext], str | None]
 
 
-def _first(at: Situation) -> str:
+def _first(at: RoutingContext) -> str:
     return at.names[0]
 
 
-def _last(at: Situation) -> str:
+def _last(at: RoutingContext) -> str:
     return at.names[-1]
 
 
-def _round(at: Situation) -> str:
+def _round(at: RoutingContext) -> str:
     """The next by name after the last one used; a member with more free slots goes first if it had no more turns.
 
     A strict rotation would keep jobs together forever once an outage has sent all of them to one member.
@@ -63,36 +63,36 @@ def _round(at: Situation) -> str:
     return max(entitled, key=lambda name: at.free.get(name, 0))  # of equals the first
 
 
-def _random(at: Situation) -> str:
+def _random(at: RoutingContext) -> str:
     return at.names[_number(at.seed) % len(at.names)]
 
 
-def _lfu(at: Situation) -> str:
+def _lfu(at: RoutingContext) -> str:
     """The least used of late; among equals the one that has waited longest."""
     counts = Counter(at.used)
     return min(at.names, key=lambda name: (counts[name], _last_use(at.used, name), *_preference(at, name)))
 
 
-def _lru(at: Situation) -> str:
+def _lru(at: RoutingContext) -> str:
     return min(at.names, key=lambda name: (_last_use(at.used, name), *_preference(at, name)))
 
 
-def _consistent_hash(at: Situation) -> str:
+def _consistent_hash(at: RoutingContext) -> str:
     """The member whose hash together with the job is highest: losing one moves only the jobs it had."""
     return max(at.names, key=lambda name: (_number(f"{at.job_id}\0{name}"), name))
 
 
-def _failover(at: Situation) -> str:
+def _failover(at: RoutingContext) -> str:
     """The first; a run that was tried before moves to the next one."""
     return _next_after(at.names, at.last_tried) if at.last_tried else at.names[0]
 
 
-def _busyover(at: Situation) -> str | None:
+def _busyover(at: RoutingContext) -> str | None:
     """The first on which the job is not active; none if it is on all."""
     return next((name for name in at.names if name not in at.busy), None)
 
 
-def _least_loaded(at: Situation) -> str:
+def _least_loaded(at: RoutingContext) -> str:
     """The one with the most free slots; among equals the one whose processors have the least to do."""
     return min(at.names, key=lambda name: (-at.free.get(name, 0), at.cpu.get(name, 0.0), _rank(at, name)))
 
@@ -119,12 +119,12 @@ def _next_after(names: Sequence[str], name: str) -> str:
     return next((later for later in names if later > name), names[0])
 
 
-def _preference(at: Situation, name: str) -> tuple[int, int]:
+def _preference(at: RoutingContext, name: str) -> tuple[int, int]:
     """The order among members that have the same claim: most free slots first, then the job's own rotation."""
     return -at.free.get(name, 0), _rank(at, name)
 
 
-def _rank(at: Situation, name: str) -> int:
+def _rank(at: RoutingContext, name: str) -> int:
     """The place of a member in the job's rotation, which begins at a hash: jobs due together begin apart."""
     return (at.names.index(name) - _number(at.job_id)) % len(at.names)
 

@@ -8,7 +8,7 @@ from evertick.model.blackout import blackout_at
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord
-from evertick.model.lifecycle import SUCCEEDED
+from evertick.model.lifecycle import SUCCEEDED, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.planning.deadlines import EXCUSED, passed_deadlines
 from evertick.planning.schedules import compile_all
@@ -35,7 +35,8 @@ class DeadlineReports:
         is_held = record is None or record.paused_at is not None or not job.enabled or record.error
         if expected is None or record is None or is_held:
             return None
-        own = [row for row in self._rows.values() if row.key.job_id == job.id]
+        rows = (row for row in self._rows.values() if row.key.job_id == job.id)
+        own = [row for row in rows if row.trigger is not Trigger.ITEM]
         successes = (row.key.scheduled_for for row in own if row.state is SUCCEEDED)
         settled = max((record.deadlines_through, *successes))
         excused = {row.key.scheduled_for for row in own if row.reason in EXCUSED and not row.key.origin}

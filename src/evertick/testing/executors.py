@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from random import Random
 
-from evertick.loop.effects import Launch, TellStep
+from evertick.loop.effects import Launch, ReportSubRunEnd
 from evertick.model.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState, Trigger
 from evertick.model.policy import OnExecutorLost
@@ -176,7 +176,7 @@ class SimulatedExecutors:
             return
         self._send(key, self._stop, caller, key, attempt)
 
-    def sub_run_ended(self, caller: Caller, told: TellStep) -> None:
+    def sub_run_ended(self, caller: Caller, told: ReportSubRunEnd) -> None:
         """A step waits for it; a step that does not receive it asks again."""
         fleet = self._fleet_of(told.key)
         if fleet is not None:
@@ -215,11 +215,11 @@ class SimulatedExecutors:
                 keeper.accept_again(key, number, process, is_confirmed=is_confirmed)
             self._answer(caller, key, number)
         elif launch.fence < self._fences.get(key, 0):
-            self._refuse(caller, LaunchRefused(key, number, "a newer owner launched this run"))
+            self._refuse(caller, LaunchRefused(key, number, "a newer owner launched this run", launch.fence))
         elif self._random.random() < self._faults().refusal:
-            self._refuse(caller, LaunchRefused(key, number, "full"))
+            self._refuse(caller, LaunchRefused(key, number, "full", launch.fence))
         elif why_not is not None:
-            self._refuse(caller, LaunchRefused(key, number, why_not))
+            self._refuse(caller, LaunchRefused(key, number, why_not, launch.fence))
         else:
             self._start(caller, launch)
             if keeper is not None:
@@ -255,7 +255,7 @@ class SimulatedExecutors:
         elif luck < faults.death + faults.silence and lease_us is not None:
             attempt.is_mute = True
             self._timeline.after(LEASE_US * 2 + lasts_us, self._return if luck * 1e6 % 2 < 1 else self._vanish, attempt)
-        elif (call := call_of(launch.job)) is not None and luck * 1e4 % 1 < 0.7:
+        elif (call := call_of(launch.job, launch.trigger)) is not None and luck * 1e4 % 1 < 0.7:
             self._timeline.after(lasts_us // 2, self._ask, attempt, call)
         else:
             self._timeline.after(lasts_us, self._finish, attempt)
@@ -332,7 +332,7 @@ class SimulatedExecutors:
             self._tell_one(node, StepsSeen(*known, call.steps_for(*known)))
             self._tell_one(node, SubRunWanted(*known, call.step, NUMBER, call.job_id, ""))
 
-    def _hear_of_sub_run(self, caller: Caller, told: TellStep) -> None:
+    def _hear_of_sub_run(self, caller: Caller, told: ReportSubRunEnd) -> None:
         attempt = self._find(caller, told.key, told.attempt)
         if attempt is not None and attempt.is_going_on and attempt.call is not None:
             key = attempt.call.key_for(attempt.key, attempt.number)

@@ -35,7 +35,7 @@ TICK_US: Final = 2 * SECOND
 CALM_US: Final = 12 * SECOND
 """While all members are connected: often enough to repeat unanswered messages."""
 LOGS: Final = b'["logs"'
-"""How a question after logs begins; nobody here has any."""
+"""How a question about logs begins; no member here has logs."""
 
 
 class Trouble(StrEnum):
@@ -279,7 +279,7 @@ class SimulatedFleet:
 
     def _to_hub(self, name: str, connection: int, message: Mapping[str, Any]) -> None:
         if self._connected.get(name) != connection:
-            return  # it was given up; it hears of that, and comes again
+            return  # it was given up; it learns of that and joins again
         match message:
             case {"card": card}:
                 self._cards[name] = (card, self._timeline.now)

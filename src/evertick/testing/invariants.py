@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from evertick.model.bucket import bucket_of
 from evertick.model.facts import read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import After
-from evertick.model.ledger import Batch, Claim, Committed, JobRecord, ScheduleLine
+from evertick.model.ledger import Batch, Claim, Committed, JobRecord, ScheduleLine, bucket_of
 from evertick.model.lifecycle import ACTIVE, PLANNED, TERMINAL, WAITING, Trigger
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.planning.schedules import next_of
-from evertick.planning.verify import Cover, stretches, uncovered, watermark_of
+from evertick.planning.verify import Coverage, stretches, uncovered, watermark_of
 
 
 class Violation(AssertionError):
@@ -125,6 +124,8 @@ class LedgerWatch:
         self.rows[key] = row
         if row.trigger is Trigger.CHAINED:
             self._check_parents(row)
+        if row.trigger is Trigger.ITEM:
+            self._check_item(row)
 
     def _check_parents(self, row: LedgerRow) -> None:
         """What runs after other jobs runs because of ends that the ledger has, and that count for it."""
@@ -134,6 +135,15 @@ class LedgerWatch:
             if before is None or not (after or After(())).counts(before.state):
                 said = "is not in the ledger" if before is None else f"is {before.state}"
                 raise Violation(f"{row.key.run_id} runs after the end of {parent.run}, which {said}")
+
+    def _check_item(self, row: LedgerRow) -> None:
+        """An item belongs to one run of its job, which the ledger has, and which is no item itself."""
+        parents = read_facts(row.facts).parents
+        found = [self.rows.get(RunKey.from_run_id(parent.run)) for parent in parents]
+        if len(found) != 1 or found[0] is None or found[0].trigger is Trigger.ITEM:
+            raise Violation(f"{row.key.run_id} is an item of {', '.join(one.run for one in parents)}, which is no run")
+        if found[0].key.job_id != row.key.job_id:
+            raise Violation(f"{row.key.run_id} is an item of a run of {found[0].key.job_id}")
 
     def _refuse_overlapping(self, row: LedgerRow) -> None:
         job_id, at = row.key.job_id, row.key.scheduled_for
@@ -173,7 +183,7 @@ class LedgerWatch:
 
     def _note_place(self, row: LedgerRow, limit: int) -> None:
         """No more runs of a queue are active than its limit, on all nodes together."""
-        if row.state not in ACTIVE:
+        if row.state not in ACTIVE or row.trigger is Trigger.ITEM:
             self._in_queue.discard(row.key)
             return
         self._in_queue.add(row.key)
@@ -232,7 +242,7 @@ class LedgerWatch:
             return
         due = self._next_due.get(job_id, 0)
         if due is not None and due <= watermark:
-            cover = Cover(sorted(self._by_job[job_id].values(), key=lambda row: row.key))
+            cover = Coverage(sorted(self._by_job[job_id].values(), key=lambda row: row.key))
             for stretch in stretches(lines, watermark):
                 if stretch.end > checked:
                     rest = stretch._replace(start=max(stretch.start, checked))
@@ -252,7 +262,8 @@ class LedgerWatch:
             raise Violation(f"{key.run_id} was launched by its owner after it had ended as {row.state}")
 
     def has_active(self, job_id: str) -> bool:
-        return any(row.key.job_id == job_id and row.state in ACTIVE for row in self.rows.values())
+        mine = (row for row in self.rows.values() if row.key.job_id == job_id and row.trigger is not Trigger.ITEM)
+        return any(row.state in ACTIVE for row in mine)
 
     def open_rows(self) -> Iterable[LedgerRow]:
         return (row for row in self.rows.values() if row.state not in TERMINAL)

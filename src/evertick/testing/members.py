@@ -14,7 +14,7 @@ from evertick.executors.keeper.lease import UNLIMITED, Lease, lease_from
 from evertick.executors.protocol import LaunchMessage, split_key
 from evertick.loop.effects import Launch
 from evertick.model.instant import MILLISECOND, SECOND, Instant
-from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, TIMED_OUT, RunState
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT, RunState, Trigger
 from evertick.model.member import Labels
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
@@ -94,8 +94,8 @@ class RunningWatch:
         self._count(part, key, launch)
 
     def _count(self, part: Part, key: RunKey, launch: Launch) -> None:
-        if launch.trigger == "backfill":
-            return  # its lane has a limit of its own, which orders do not tell
+        if launch.trigger in (Trigger.BACKFILL, Trigger.ITEM):
+            return  # a backfill has a limit of its own, which orders do not tell, and an item counts in none
         here = [one for one in self._going_on[key.job_id] if one.is_going_on]
         self._going_on[key.job_id] = [*here, part]
         busy = {split_key(one.attempt_id.key)[0] for one in (*here, part) if not one.member.stands_still}
@@ -158,7 +158,8 @@ class SimulatedMember:
             now = self._timeline.now
             incarnation = f"{self.name}/{self._incarnation}"
             words = (self.name, self.labels, True, 0, len(self._open), "simulated", incarnation, 0.0, 0)
-            self._send(self.name, {"card": messages.Heartbeat(*words, now, now, self._lease_us).to_plain()})
+            card = messages.Heartbeat(*words, now, now, self._lease_us, runs_items=True)
+            self._send(self.name, {"card": card.to_plain()})
 
     def acknowledge(self, stamp: Instant) -> None:
         if self.is_worker_there:
@@ -232,7 +233,7 @@ class SimulatedMember:
         self._open[part] = None
         self._fences[order.key] = order.fence
         lasts_us = int((20 * SECOND if self.is_calm else self._run_max_us) * self._random.random() ** 3) + MILLISECOND
-        call = call_of(launch.job)
+        call = call_of(launch.job, launch.trigger)
         if call is not None and self._random.random() < 0.7:
             self._timeline.after(lasts_us // 2, self._ask, part, call)
         else:
@@ -282,9 +283,17 @@ class SimulatedMember:
     def _hear_of_sub_run(self, part: Part | None, state: RunState) -> None:
         if part is not None and part.end is None and part.call is not None:
             whole, _ = split_key(part.attempt_id.key)
-            end = self._sub_runs.tell(part.call.key_for(whole, part.attempt_id.attempt), state)
-            part.call = None
-            self._end(part, end)
+            call, part.call = part.call, None
+            if state is SKIPPED and call.is_item_of(whole):
+                # It runs with its run; the run that may have been made of it meanwhile must not.
+                self._say_unwanted(part, call)
+                self._timeline.after(self._random.randrange(20 * SECOND), self._finish, part)
+                return
+            self._end(part, self._sub_runs.tell(call.key_for(whole, part.attempt_id.attempt), state))
+
+    def _say_unwanted(self, part: Part, call: Call) -> None:
+        known = (*part.attempt_id.key, part.attempt_id.attempt)
+        self._say(protocol.encode(protocol.SUB_RUN_UNWANTED, *known, call.step, NUMBER, call.job_id))
 
     def _finish(self, part: Part) -> None:
         if self._when_awake(self._finish, part):
@@ -298,8 +307,7 @@ class SimulatedMember:
     def _cancel(self, part: Part) -> None:
         if self._when_awake(self._cancel, part):
             if part.call is not None:
-                known = (*part.attempt_id.key, part.attempt_id.attempt)
-                self._say(protocol.encode(protocol.SUB_RUN_UNWANTED, *known, part.call.step, NUMBER, part.call.job_id))
+                self._say_unwanted(part, part.call)
             self._end(part, CANCELLED)
 
     def _end(self, part: Part, state: RunState) -> None:

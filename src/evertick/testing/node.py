@@ -18,17 +18,17 @@ from evertick.loop.effects import (
     Effect,
     Launch,
     Log,
-    LookUp,
     LookUpOutcomes,
+    LookUpPlacements,
     LookUpStops,
+    LookUpSubRuns,
     ReadReports,
-    Recall,
     Reconcile,
     Record,
     Release,
+    ReportSubRunEnd,
     Resync,
     Stop,
-    TellStep,
 )
 from evertick.loop.messages import (
     BucketsGained,
@@ -41,11 +41,10 @@ from evertick.loop.messages import (
 )
 from evertick.loop.state import State
 from evertick.model.blackout import blackout_at
-from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, to_text
 from evertick.model.job import Job
-from evertick.model.ledger import NODE_PREFIX, bucket_lease
-from evertick.model.lifecycle import CANCELLED, SUCCEEDED
+from evertick.model.ledger import BUCKETS, NODE_PREFIX, bucket_lease, bucket_of
+from evertick.model.lifecycle import CANCELLED, LAUNCHING, SUCCEEDED
 from evertick.model.run import RunKey
 from evertick.operations.requests import message_of
 from evertick.operations.submission import forwarded_reports
@@ -333,7 +332,7 @@ class Node:
         if self._stops_by is not None and self._is_done(state):
             self._close()
             return
-        # A sleep is measured by the clock that nobody sets; a jump is seen when it is over.
+        # A sleep is measured by the clock that cannot be set; a jump is seen when it is over.
         self._poke(self._timeline.now + max(decision.wake_at - now, 100))
 
     def _carry_out(self, effect: Effect) -> None:
@@ -347,16 +346,16 @@ class Node:
                 self._previous.launched(effect.key)
                 self._backend.watch.launched(effect.key, is_owner=self._is_owner(effect.key))
                 if effect.valid_until is not None:
-                    # As the local executor does it: by the clock that nobody sets.
+                    # As the local executor does it: by the clock that cannot be set.
                     effect = effect._replace(valid_until=effect.valid_until - self.clock.ahead_us)
                 self._executors.launch(self.caller, effect)
             case Stop(key, attempt):
                 self._executors.stop(self.caller, key, attempt)
             case Reconcile(runs):
                 self._executors.reconcile(self.caller, runs)
-            case TellStep():
+            case ReportSubRunEnd():
                 self._executors.sub_run_ended(self.caller, effect)
-            case LookUp(keys):
+            case LookUpSubRuns(keys):
                 self._writer.write(lambda: look_up(self._store, keys))
             case LookUpOutcomes():
                 self._writer.write(lambda: self._outcomes(effect))
@@ -368,7 +367,7 @@ class Node:
                     self._writer.write(lambda: open_runs(self._store, effect))
             case ReadReports(number, buckets):
                 self._writer.write(lambda: [*forwarded_reports(self._store, buckets), ReportsRead(number)])
-            case Recall(job_id):
+            case LookUpPlacements(job_id):
                 self._writer.write(lambda: [recall(self._store, job_id)])
             case Release(buckets):
                 self._writer.write(lambda: self._release(buckets))
@@ -388,9 +387,8 @@ class Node:
 
     def _note_changes(self, state: State, effects: Sequence[Effect]) -> None:
         writes = [effect for effect in effects if isinstance(effect, Commit | Record)]
-        changes = [
-            one for write in writes for one in (write.changes if isinstance(write, Record) else write.batch.changes)
-        ]
+        written = [write if isinstance(write, Record) else write.batch for write in writes]
+        changes = [change for one in written for change in one.changes]
         well = {change.key.job_id for change in changes if change.state in (SUCCEEDED, CANCELLED)}
         for change in changes:
             self._previous.changed(self.caller, change, state.owns, well)
@@ -406,8 +404,10 @@ class Node:
     def _check_blackouts(self, launch: Launch) -> None:
         """A node does not start what is due in a blackout that it knows of, and that lasts."""
         assert self.state is not None
-        # What runs at most once is launched when the ledger has the decision, which may be from before the blackout.
-        if launch.key.origin or launch.attempt > 1 or is_at_most_once(launch.key.job_id):
+        # At most once, or another node's before: launched when the ledger has its decision, older than the blackout.
+        row = self._backend.watch.rows.get(launch.key)
+        had_to_wait = is_at_most_once(launch.key.job_id) or (row is not None and row.state is LAUNCHING)
+        if launch.key.origin or launch.attempt > 1 or had_to_wait:
             return
         job = self.state.jobs[launch.key.job_id].job
         at = blackout_at(job.blackouts, launch.key.scheduled_for)

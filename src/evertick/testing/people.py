@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
-from evertick.loop.messages import DefinitionsChanged, DefinitionsDoubtful
+from evertick.loop.messages import DefinitionEventsLost, DefinitionsChanged
 from evertick.model.answer import Refusal, read_answer
 from evertick.model.blackout import AddedBlackout, blackout_text
 from evertick.model.instant import MINUTE, SECOND, Instant
@@ -82,7 +82,7 @@ class People:
 
     def _rescan(self, node: Node) -> None:
         """Events are only a hint: from time to time every node reads everything again."""
-        node.receive(DefinitionsDoubtful())
+        node.receive(DefinitionEventsLost())
         self._timeline.after(RESCAN_US, self._rescan, node)
 
     # Definitions
@@ -201,7 +201,7 @@ class People:
             again = request._replace(submitted_at=self._timeline.now + 10 * SECOND)
             self._timeline.after(10 * SECOND, self._put, again)
         elif self._is_calm and request.kind is RequestKind.PAUSE:
-            # It did not get through in time; nobody would resume the job any more.
+            # It did not get through in time; no later request would resume the job.
             self._requests = [one for one in self._requests if one.id != request.id]
         else:
             self._backend.commit(Batch(by=f"request/{request.id}", requests=[request]))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from evertick.model.instant import Instant
-from evertick.model.lifecycle import ENDED, FAILED, LAUNCHING, LOST, TIMED_OUT, RunState
+from evertick.model.lifecycle import ENDED, FAILED, LAUNCHING, LOST, TIMED_OUT, RunState, Trigger
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.testing.invariants import Violation
 from evertick.testing.timeline import Caller, Timeline
@@ -46,7 +46,7 @@ class PreviousSuccessWatch:
 
     def ended(self, row: LedgerRow) -> None:
         """The end of a run is recorded; a skip is not a run."""
-        if row.state in ENDED:
+        if row.state in ENDED and row.trigger is not Trigger.ITEM:
             self._ends[row.key.job_id].append(_End(row.key, self._timeline.now, row.state))
 
     def changed(self, caller: Caller, change: Change, owns: Callable[[str], bool], well: Collection[str]) -> None:
@@ -56,6 +56,8 @@ class PreviousSuccessWatch:
         """
         key = change.key
         self._verdicts.pop(key, None)
+        if change.trigger is Trigger.ITEM:
+            return  # a part of another run: nothing is required of it, and it says nothing of its job
         if change.state is LAUNCHING and change.attempt == 1 and key.job_id in self._required:
             required = [one for one in self._required[key.job_id] or (key.job_id,) if one not in well]
             found = (self._verdict(caller, key, one, owns) for one in required)

@@ -15,7 +15,7 @@ from evertick.model.job import After, AfterEnd, AfterMode, Job
 from evertick.model.policy import Backoff, Expectation, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
-from evertick.model.work import Step, SubJob, Work
+from evertick.model.work import Command, Each, ItemValue, Step, SubJob, Work
 from evertick.settings.parts import LoopSettings
 from evertick.testing.faults import Faults
 
@@ -59,9 +59,9 @@ class Scenario:
     member_lease_us: int = 2 * MINUTE
     """How long what a member runs goes on without an acknowledged card."""
     calls: Mapping[str, Work] = field(default_factory=dict)
-    """By job: the work of those that run another job as a step, and wait for it."""
+    """By job: the work of those that run another job as a step and wait for it, or an item elsewhere on the fleet."""
     called: tuple[Job, ...] = ()
-    """Jobs that only run as steps of others; nobody edits them."""
+    """Jobs that only run as steps of others; no edit changes them."""
     required: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By job: whose last run must have succeeded; empty: its own."""
     deadlines: Mapping[str, Expectation] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Scenario:
     jitters: Mapping[str, int] = field(default_factory=dict)
     """By job: up to how many microseconds after its time an occurrence starts."""
     chains: tuple[Job, ...] = ()
-    """Jobs that run after others, and have no schedule of their own; nobody edits them."""
+    """Jobs that run after others, and have no schedule of their own; no edit changes them."""
     is_told_of_requests: bool = False
     """Whether nodes hear of a request at once, as by PostgreSQL's notifications; else they look from time to time."""
     runs_lease_us: int = 2 * MINUTE
@@ -210,6 +210,8 @@ def draw_scenario(
     if called:
         calls = draw_calls(Random(f"calls {seed}"), names, [job.id for job in called])
         scenario = replace(scenario, called=called, calls=calls)
+    items = draw_items(Random(f"items {seed}"), [name for name in routings if name not in scenario.calls])
+    scenario = replace(scenario, calls={**scenario.calls, **items})
     if scenario.has_keepers:
         # Some runs are longer than a lease, so that their outcome after its end is tested.
         scenario = replace(scenario, run_max_us=period_us * Random(f"long runs {seed}").choice((2, 6, 15)))
@@ -219,7 +221,7 @@ def draw_scenario(
 def draw_fleet(
     random: Random, names: Sequence[str], ownership: Ownership
 ) -> tuple[tuple[str, ...], Mapping[str, Routing]]:
-    """A fleet in some worlds, for some of their jobs; without owners nobody could say what a member was given."""
+    """A fleet in some worlds, for some of their jobs; without owners no node knows what a member was given."""
     if ownership is Ownership.NONE or random.random() < 0.6:
         return (), {}
     members = tuple(f"ex-{number}" for number in range(random.randint(2, 4)))
@@ -231,7 +233,7 @@ def draw_fleet(
 def draw_chains(
     random: Random, names: Sequence[str], ownership: Ownership, start: Instant, length_us: int, period_us: int
 ) -> tuple[Job, ...]:
-    """In half of the worlds; without owners nobody could say which successes a run has used."""
+    """In half of the worlds; without owners no node knows which successes a run has used."""
     if ownership is Ownership.NONE or not names or random.random() < 0.5:
         return ()
     drawn = []
@@ -261,8 +263,14 @@ def draw_calls(random: Random, names: Sequence[str], called: Sequence[str]) -> M
     return {name: Work(steps=(step,)) for name, step in steps.items()}
 
 
+def draw_items(random: Random, names: Sequence[str]) -> Mapping[str, Work]:
+    """For two in three of the jobs on the fleet that call no other."""
+    step = Step("all", Command(("true",)), each=Each((ItemValue("one"),), max_parallel=1))
+    return {name: Work(steps=(step,)) for name in names if random.random() < 0.7}
+
+
 def draw_required(random: Random, names: Sequence[str], ownership: Ownership) -> Mapping[str, tuple[str, ...]]:
-    """In two worlds of five; without owners nobody could say which run was the last."""
+    """In two worlds of five; without owners no node knows which run was the last."""
     if ownership is Ownership.NONE or random.random() < 0.6:
         return {}
     return {name: random.choice(((), (random.choice(names),))) for name in names if random.random() < 0.4}

@@ -212,7 +212,7 @@ class World:
 
     def _jump(self, node: Node) -> None:
         if self.scenario.ownership is Ownership.NONE and not node.incarnation:
-            return  # from when on a new job counts is for one node to say, and there nobody leads
+            return  # one node decides from when on a new job counts, and no node leads there
         self.happened["jumps"] += 1
         by_us = self.random.randrange(-self.faults.jump_max_us // 6, self.faults.jump_max_us)
         if self.random.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Steps that run other jobs: which run an attempt requests, and the outcome it received."""
+"""Steps that wait for runs, of other jobs or of their own items: which run an attempt requests, and its outcome."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from evertick.model.job import Job
-from evertick.model.lifecycle import FAILED, SUCCEEDED, TIMED_OUT, RunState
+from evertick.model.lifecycle import FAILED, SUCCEEDED, TIMED_OUT, RunState, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import RUNNING, StepRecord, steps_text
 from evertick.model.subrun import sub_run_key
-from evertick.model.work import SubJob
+from evertick.model.work import SubJob, spreads_items
+from evertick.planning.items import item_name
 from evertick.testing.invariants import Violation
 
 _SAID: Final = (SUCCEEDED, FAILED, TIMED_OUT)
@@ -19,7 +20,7 @@ NUMBER: Final = 1
 
 
 class Call(NamedTuple):
-    """A step that waits for a run of another job."""
+    """A step that waits for a run: of another job, or of an item of its own."""
 
     step: str
     job_id: str
@@ -31,10 +32,17 @@ class Call(NamedTuple):
         """How the steps of an attempt stand that waits."""
         return steps_text([StepRecord(self.step, RUNNING, attempt, sub_run=self.key_for(parent, attempt).run_id)])
 
+    def is_item_of(self, parent: RunKey) -> bool:
+        return self.job_id == parent.job_id
 
-def call_of(job: Job) -> Call | None:
+
+def call_of(job: Job, trigger: str) -> Call | None:
     """What a run of the job asks for; None: it asks for nothing."""
+    if trigger == Trigger.ITEM:
+        return None
     for step in job.work.steps:
+        if spreads_items(step) and job.routing.may_spread_items:
+            return Call(item_name(step.name, 0), job.id)
         if isinstance(step.kind, SubJob):
             return Call(step.name, step.kind.job_id)
     return None

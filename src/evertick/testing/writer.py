@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol, TypeAlias
 
-from evertick.dispatch.writer import answered, commit_around, fold, launched_in
+from evertick.dispatch.writer import (
+    answered,
+    are_launches,
+    commit_around,
+    fold,
+    launched_in,
+    may_overtake_launches,
+)
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchFenced, ChangesRecorded, Message
@@ -77,6 +84,10 @@ class SimulatedWriter:
         if isinstance(write, Commit):
             return lambda: self._commit(write)
         if isinstance(write, Record):
+            if self._overtakes(write):
+                overtaking = self._waiting.popleft()
+                self._waiting.appendleft(write)
+                return self._call(overtaking)
             changes, numbers = list(write.changes), [write.number]
             while self._waiting and isinstance(following := self._waiting[0], Record):
                 changes += following.changes
@@ -85,6 +96,12 @@ class SimulatedWriter:
             folded = fold(changes)
             return lambda: self._record(folded, numbers)
         return write
+
+    def _overtakes(self, record: Record) -> bool:
+        """Whether the next commit is written before these launches, as when the real writer waits for their ends."""
+        following = self._waiting[0] if self._waiting else None
+        may = isinstance(following, Commit) and may_overtake_launches(following)
+        return may and are_launches(record.changes) and self._random.random() < 0.5
 
     def _record(self, changes: Sequence[Change], numbers: list[int]) -> list[Message]:
         refused = self._store.record(changes)

@@ -1,4 +1,4 @@
-"""What an occurrence does when its job is already active."""
+"""What an occurrence that is due does: start, wait or give way."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evertick.model.instant import HOUR, MINUTE, from_text
+from evertick.model.lifecycle import Trigger
 from evertick.model.policy import Overlap, OverlapKind
-from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
+from evertick.planning.admission import Admission, Occupancy, admit, already_succeeded, may_leave_queue
 
 START, WAIT, SKIP, SUPERSEDE, REPLACE = (
     Admission.START,
@@ -70,5 +72,30 @@ def test_a_limit_is_for_parallel_alone(overlap, occupancy):
 
 
 @given(overlaps, occupancies)
-def test_whoever_waits_may_leave_exactly_when_there_is_room(overlap, occupancy):
+def test_a_waiting_run_may_leave_exactly_when_there_is_room(overlap, occupancy):
     assert may_leave_queue(overlap, occupancy.active) is (occupancy.active < overlap.limit)
+
+
+NINE = from_text("2026-03-02T09:00:00Z")
+EIGHT = NINE - HOUR
+
+
+@pytest.mark.parametrize(
+    ("previous_for", "last_success_at", "done"),
+    [
+        pytest.param(EIGHT, None, False, id="nothing ever succeeded"),
+        pytest.param(EIGHT, EIGHT - MINUTE, False, id="a success before the previous occurrence"),
+        pytest.param(EIGHT, EIGHT, False, id="the previous occurrence's own success"),
+        pytest.param(EIGHT, EIGHT + 1, True, id="a success just after the previous occurrence"),
+        pytest.param(EIGHT, NINE - MINUTE, True, id="a run by hand a minute ago"),
+        pytest.param(None, NINE - MINUTE, True, id="a run by hand before the first occurrence"),
+        pytest.param(None, None, False, id="the first occurrence, and nothing before it"),
+    ],
+)
+def test_a_live_occurrence_of_nine(previous_for, last_success_at, done):
+    assert already_succeeded(Trigger.SCHEDULER, previous_for, last_success_at) is done
+
+
+@pytest.mark.parametrize("trigger", [one for one in Trigger if one is not Trigger.SCHEDULER])
+def test_only_a_live_occurrence_is_asked(trigger):
+    assert not already_succeeded(trigger, EIGHT, NINE - MINUTE)

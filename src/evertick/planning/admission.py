@@ -1,10 +1,12 @@
-"""What does an occurrence do when its job is already active?"""
+"""What does an occurrence that is due do: does it start, wait, or give way to what was or is being done?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from evertick.model.instant import Instant
+from evertick.model.lifecycle import Trigger
 from evertick.model.policy import Overlap, OverlapKind
 
 
@@ -49,3 +51,14 @@ def admit(overlap: Overlap, occupancy: Occupancy) -> Admission:
 def may_leave_queue(overlap: Overlap, active: int) -> bool:
     """Whether the oldest waiting run may start now."""
     return active < (overlap.limit if overlap.kind is OverlapKind.PARALLEL else 1)
+
+
+def already_succeeded(trigger: Trigger, previous_for: Instant | None, last_success_at: Instant | None) -> bool:
+    """Whether a run succeeded since the previous occurrence, whose own run does not count.
+
+    Only a live occurrence is checked: a caught-up or backfilled one is for its own time, and a requested run always
+    runs. `previous_for` is the previous due time; None if this is the first.
+    """
+    if trigger is not Trigger.SCHEDULER or last_success_at is None:
+        return False
+    return previous_for is None or last_success_at > previous_for
