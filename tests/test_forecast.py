@@ -6,7 +6,7 @@ from evertick.definitions.parser import parse_definition
 from evertick.forecast import simulate
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text, to_text
 from evertick.model.lifecycle import SKIPPED, SUCCEEDED, SkipReason
-from evertick.operations.forecast_report import RUNS_MAX, Takes, cut_period, report_forecast
+from evertick.operations.forecast_report import RUNS_MAX, RunDurations, cut_period, report_forecast
 from evertick.settings import Settings
 
 MONDAY = from_text("2027-03-01T00:00:00Z")
@@ -14,7 +14,7 @@ MONDAY = from_text("2027-03-01T00:00:00Z")
 
 def forecast(jobs, minutes, queues=None, until=MONDAY + DAY):
     """The report about jobs whose runs take so many minutes each."""
-    takes = {job_id: Takes((60.0 * minutes[job_id],), "given") for job_id in jobs}
+    takes = {job_id: RunDurations((60.0 * minutes[job_id],), "given") for job_id in jobs}
     rows = simulate(
         jobs, lambda job_id, number: takes[job_id].draw(number), queues or {}, MONDAY, until, lambda _: None
     )
@@ -93,7 +93,7 @@ def test_a_job_that_follows_another_runs_when_that_one_has_ended():
 
 
 def test_measured_durations_take_turns():
-    takes = Takes((60.0, 120.0), "measured")
+    takes = RunDurations((60.0, 120.0), "measured")
     assert [takes.draw(number) // SECOND for number in range(4)] == [60, 120, 60, 120]
 
 

@@ -19,11 +19,11 @@ from evertick.loop.effects import (
     Commit,
     Effect,
     Launch,
-    LookUp,
     LookUpOutcomes,
+    LookUpPlacements,
     LookUpStops,
+    LookUpSubRuns,
     ReadReports,
-    Recall,
     Record,
     Stop,
 )
@@ -37,9 +37,9 @@ from evertick.loop.messages import (
     TimePassed,
 )
 from evertick.loop.state import State
-from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, HOUR, MINUTE, Instant
 from evertick.model.job import Job
+from evertick.model.ledger import BUCKETS
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED, RunState
 from evertick.model.routing import Routing
 from evertick.model.run import LedgerRow, RunKey
@@ -153,7 +153,7 @@ class _Simulation:
                 return [self._launch(effect)]
             case Stop(key, attempt):
                 self._end(self._now, key, attempt, CANCELLED)
-            case LookUp(keys):
+            case LookUpSubRuns(keys):
                 return look_up(self._store, keys)
             case LookUpOutcomes():
                 return outcomes(self._store, effect)
@@ -163,7 +163,7 @@ class _Simulation:
                 return open_runs(self._store, effect)
             case ReadReports(number):
                 return [ReportsRead(number)]
-            case Recall(job_id):
+            case LookUpPlacements(job_id):
                 return [recall(self._store, job_id)]
         return ()
 

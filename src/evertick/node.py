@@ -30,11 +30,10 @@ from evertick.location import Location
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsResynced, Message, NodesSeen
 from evertick.loop.state import State
-from evertick.model.bucket import BUCKETS
 from evertick.model.duration import format_duration
 from evertick.model.instant import DAY, MILLISECOND, SECOND, Instant
 from evertick.model.job import Job
-from evertick.model.ledger import NODE_PREFIX, bucket_lease
+from evertick.model.ledger import BUCKETS, NODE_PREFIX, bucket_lease
 from evertick.model.run import RunKey
 from evertick.operations.submission import forwarded_reports, messages_of
 from evertick.settings import Settings
@@ -134,8 +133,10 @@ class Node:
             integrity = IntegrityCheck(capabilities.integrity_checks, self._clock, self.observers.tell_of_damage)
             self.observers.status.extra["integrity"] = integrity.status
             self.attachments.insert(0, integrity)
-        tasks = (self._requests.run, self._keep_lock, self._maintain, self._show_next)
+        tasks = (self._keep_lock, self._maintain, self._show_next)
         helpers = [asyncio.create_task(task()) for task in tasks]
+        for helper in helpers:
+            helper.add_done_callback(self._helper_ended)
         try:
             for attachment in self.attachments:
                 attachment.start()
@@ -145,6 +146,13 @@ class Node:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
             await asyncio.to_thread(self._close, stop_timeout)
+
+    def _helper_ended(self, helper: asyncio.Task[None]) -> None:
+        """Stop when one of them has failed: without it, requests would wait forever, or the lock seem abandoned."""
+        error = None if helper.cancelled() else helper.exception()
+        if isinstance(error, Exception):
+            assert self.dispatcher is not None
+            self.dispatcher.abort(error)
 
     def shut_down(self, patience_seconds: float = PATIENCE_SECONDS, *, ends_runs: bool = False) -> None:
         """Start nothing more; runs that have not ended by then continue for the next process, or are stopped."""
@@ -180,6 +188,7 @@ class Node:
             resync=self.resync,
             release=self._released,
             read_reports=forwarded_reports,
+            turned=self._turned,
             observe=self._look_on,
         )
         blackouts = BlackoutReader()
@@ -234,10 +243,15 @@ class Node:
         self._stores.append(store)
         return store
 
-    def _look_on(self, seen: Message | Effect) -> None:
+    def _look_on(self, seen: Sequence[Message | Effect]) -> None:
         self.observers(seen)
-        if self._observe is not None:
-            self._observe(seen)
+        if self._observe is None:
+            return
+        for one in seen:
+            try:
+                self._observe(one)
+            except Exception:
+                log.exception("observer.raised")
 
     def resync(self) -> None:
         """Tell the loop all the definitions there are."""
@@ -263,6 +277,10 @@ class Node:
         """Look for requests without waiting for the next poll; from any thread."""
         if self._requests is not None:
             self._requests.poll()
+
+    def _turned(self, at_us: int) -> None:
+        assert self._requests is not None
+        self._requests.turned(at_us)
 
     async def _maintain(self) -> None:
         assert self._writer is not None
@@ -315,8 +333,7 @@ class Node:
                 self._leadership.release()
         finally:
             # Publish what the ledger took last too, although the loop no longer reads the inbox.
-            for message in self.inbox.drain():
-                self.observers(message)
+            self.observers(self.inbox.drain())
             for attachment in reversed(self.attachments):
                 attachment.stop()
             # Only now: an attachment may have used the ledger.

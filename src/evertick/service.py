@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import socket
 import threading
@@ -23,6 +22,7 @@ from evertick.executors.log_store import LogStore, LogUploads
 from evertick.executors.logs import Logs
 from evertick.executors.paths import state_folder
 from evertick.location import Location, locate
+from evertick.long_lived import tune_collector
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, Message
 from evertick.model.job import Job
@@ -164,10 +164,3 @@ class FolderService:
         if len(change.errors) > ERRORS_MAX:
             log.warning("definition.refused and %d more", len(change.errors) - ERRORS_MAX)
         self.node.inbox.report(DefinitionsChanged(change.jobs, change.removed, change.folder.is_whole))
-
-
-def tune_collector() -> None:
-    """Definitions and code stay: collecting them again and again would take a third of the time of a storm."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)

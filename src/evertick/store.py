@@ -86,6 +86,13 @@ class RunFilter:
     executors: Collection[str] = ()
     gaps: bool | None = None
     """True: only stretches; False: leave them out; None: both."""
+    with_items: bool = False
+    """Also runs of items of a step, which otherwise only `triggers` can name: each is a part of its parent's run."""
+
+    @property
+    def leaves_out_items(self) -> bool:
+        """Whether items have to be left out; triggers that are named, and `occurrences_only`, decide it already."""
+        return not (self.with_items or self.triggers or self.occurrences_only)
 
 
 class Tally(NamedTuple):
@@ -175,8 +182,8 @@ class Ledger(Protocol):
     ) -> Mapping[str, Sequence[LedgerRow]]:
         """Of each of these jobs that the ledger knows, the last runs that ended, newest first.
 
-        A skip is a run only `with_skips`. A run and its retries have one due time: the one that ended last is the
-        newest.
+        A skip is a run only `with_skips`, and the run of an item never is. A run and its retries have one due time: the
+        one that ended last is the newest.
         """
         ...
 
@@ -203,9 +210,9 @@ class LedgerReader(Protocol):
     def outcomes(self, bounds: Sequence[Instant], job_id: str | None = None) -> Sequence[Tally]:
         """How many lines there are between consecutive bounds, by kind: cell 0 begins at the first bound.
 
-        As `tally` counts them, without the times that runs took. Of all jobs it comes from the counts that are kept by
-        hour, so that it takes as long for many runs as for few, and no hour may have two bounds inside it. Of one job
-        it is counted from its lines.
+        As `tally` counts them, without the times that runs took, and without runs of items. Of all jobs it comes from
+        the counts that are kept by hour, so that it takes as long for many runs as for few, and no hour may have two
+        bounds inside it. Of one job it is counted from its lines.
         """
         ...
 
@@ -217,7 +224,8 @@ class LedgerReader(Protocol):
         """How many lines were ever written, by outcome, without counting rows.
 
         `entries.<trigger>` counts lines as they are entered, `ended.<state>` runs as they end,
-        `skipped.<reason>` occurrences that were skipped (a gap counts all of its occurrences), and
+        `skipped.<reason>` occurrences that were skipped (a gap counts all of its occurrences), both without runs of
+        items, and
         `changes.stored_jobs` how often a program has added, changed or removed a job.
         """
         ...
@@ -286,3 +294,11 @@ class Store(Ledger, LedgerReader, Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def close(self) -> None: ...
+
+
+def find_line(store: Ledger, key: RunKey) -> LedgerRow | None:
+    """The line of one run, without reading the others of its instant: of a step there may be a thousand items."""
+    # The first line that is not behind this mark; '!' sorts after the blanks with which a database may fill up.
+    mark = key._replace(origin=f"{key.origin}!")
+    where = RunFilter(job_ids=[key.job_id], until=key.scheduled_for + 1, with_items=True)
+    return next((row for row in store.query(where, mark, 1).rows if row.key == key), None)

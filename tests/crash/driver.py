@@ -25,8 +25,8 @@ from evertick.loop.messages import (
     TimePassed,
 )
 from evertick.loop.state import State
-from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, Instant
+from evertick.model.ledger import BUCKETS
 from evertick.model.schedule import specs_from_text
 from evertick.operations.requests import message_of
 from evertick.operations.submission import submit

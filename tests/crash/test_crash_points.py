@@ -15,7 +15,7 @@ from tests.share import share
 
 ROOT = Path(__file__).parent.parent.parent
 MEMORY = Path("/dev/shm")
-TRIED = {"sqlite": 25, "files": 100, "postgres": 12, "mysql": 12}
+TRIED = {"sqlite": 12, "files": 40, "postgres": 6, "mysql": 6}
 """The number of calls at which it dies; `make seeds` takes all of them. Each store has other ones."""
 
 

@@ -25,10 +25,9 @@ from evertick.loop.messages import (
     RunStarted,
 )
 from evertick.loop.state import State
-from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import HOUR, MINUTE, from_text
 from evertick.model.job import Job
-from evertick.model.ledger import JobRecord, RequestKind, Snapshot
+from evertick.model.ledger import BUCKETS, JobRecord, RequestKind, Snapshot, bucket_of
 from evertick.model.lifecycle import LAUNCHING, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import EverySpec
@@ -80,7 +79,7 @@ def test_all_of_it_in_one_turn(state, messages):
     assert is_told(decide(state, messages, NINE).effects)
 
 
-def test_the_change_is_refused_because_somebody_else_has_the_bucket_by_now(state):
+def test_the_change_is_refused_because_another_node_has_the_bucket_by_now(state):
     written = decide(state, [STARTED, FINISHED], NINE).effects
     assert is_told(written)
     numbers = [effect.number for effect in written if isinstance(effect, Record)]

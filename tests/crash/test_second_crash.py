@@ -8,10 +8,9 @@ from evertick.loop.decide import decide
 from evertick.loop.effects import Launch, Reconcile
 from evertick.loop.messages import BucketsGained, DefinitionsResynced, NodesSeen, RunUnknown
 from evertick.loop.state import State
-from evertick.model.bucket import BUCKETS
 from evertick.model.instant import MINUTE, from_text
 from evertick.model.job import Job
-from evertick.model.ledger import JobRecord, Snapshot
+from evertick.model.ledger import BUCKETS, JobRecord, Snapshot
 from evertick.model.lifecycle import PLANNED, WAITING, RunState, Trigger
 from evertick.model.policy import Overlap, OverlapKind, Policy
 from evertick.model.run import LedgerRow, RunKey

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.loop.balance import share_of
-from evertick.model.bucket import BUCKETS
+from evertick.model.ledger import BUCKETS
 
 names = st.sets(st.text("abcdefgh", min_size=1, max_size=5), min_size=1, max_size=20)
 

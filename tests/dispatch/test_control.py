@@ -88,7 +88,7 @@ def read_all(connection: socket.socket) -> list[dict]:
 
 
 class TestAsking:
-    def test_the_status_is_told_again_and_again_over_one_connection(self, scene):
+    def test_the_status_is_reported_again_and_again_over_one_connection(self, scene):
         with scene.connection() as one, one.makefile("rb") as lines:
             for _ in range(3):
                 one.sendall(b'{"ask": "status"}\n')
@@ -97,7 +97,7 @@ class TestAsking:
     def test_by_the_client(self, scene):
         assert scene.client.status() == {"node": "a1", "last": 0}
 
-    def test_whoever_has_asked_for_something_has_it_looked_for_at_once(self, scene):
+    def test_a_request_is_looked_for_at_once(self, scene):
         scene.client.look()
         wait_for(lambda: scene.looks == ["looked"], "it to look")
         with scene.connection() as one:
@@ -144,7 +144,7 @@ class TestTheHealthCheck:
             assert health() == expected
 
     @pytest.mark.parametrize("words", [[], ["--alive"], ["--well", "here"], ["one", "two"]])
-    def test_who_asks_wrongly_is_told_how(self, monkeypatch, words):
+    def test_a_wrong_call_shows_the_usage(self, monkeypatch, words):
         monkeypatch.setattr(sys, "argv", ["x", *words])
         assert health() == 2
 
@@ -223,7 +223,7 @@ class TestListening:
 
 
 class TestClientsThatMisbehave:
-    def test_one_that_never_reads_holds_up_nobody_and_is_let_go(self, tmp_path, monkeypatch):
+    def test_a_client_that_never_reads_holds_up_nobody_and_is_disconnected(self, tmp_path, monkeypatch):
         monkeypatch.setattr(controls, "PATIENCE_SECONDS", 0.5)
         with scene_in(tmp_path) as scene, scene.connection() as deaf:
             deaf.sendall(b'{"ask": "events", "after": 0}\n')
@@ -232,7 +232,7 @@ class TestClientsThatMisbehave:
             assert present(scene.client.status())["last"] == 20_000
             wait_for(lambda: scene.feed.listeners == 0, "it was not let go")
 
-    def test_one_that_reads_too_slowly_is_told_what_it_lost(self, tmp_path):
+    def test_a_client_that_reads_too_slowly_is_told_what_it_lost(self, tmp_path):
         with scene_in(tmp_path, size=100) as scene, scene.connection() as slow, slow.makefile("rb") as lines:
             slow.sendall(b'{"ask": "events", "after": 0}\n')
             assert json.loads(lines.readline())["feed"] == "f1"
@@ -271,13 +271,13 @@ class TestClientsThatMisbehave:
         assert scene.client.status() == {"node": "a1", "last": 0}
 
     @pytest.mark.parametrize("sent", [b"", b'{"ask": "sta'], ids=["nothing", "half a question"])
-    def test_one_that_closes_its_end_before_it_has_asked_gets_nothing(self, scene, sent):
+    def test_a_client_that_closes_its_end_before_its_request_gets_nothing(self, scene, sent):
         with scene.connection() as one:
             one.sendall(sent)
             one.shutdown(socket.SHUT_WR)
             assert read_all(one) == []
 
-    def test_one_that_closes_its_end_after_it_has_asked_is_still_told(self, scene):
+    def test_a_client_that_closes_its_end_after_its_request_is_still_answered(self, scene):
         with scene.connection() as one, one.makefile("rb") as lines:
             one.sendall(b'{"ask": "events", "after": 0}\n')
             one.shutdown(socket.SHUT_WR)
@@ -287,13 +287,13 @@ class TestClientsThatMisbehave:
                 told.append(json.loads(lines.readline()))
             assert told[-1]["event"] == 1
 
-    def test_one_that_is_gone_is_noticed_at_once(self, scene):
+    def test_a_client_that_is_gone_is_noticed_at_once(self, scene):
         with scene.connection() as one:
             one.sendall(b'{"ask": "events", "after": 0}\n')
             wait_for(lambda: scene.feed.listeners == 1, "it does not listen")
         wait_for(lambda: scene.feed.listeners == 0, "it was not let go")
 
-    def test_one_that_talks_without_end_while_it_listens_fills_no_memory(self, scene):
+    def test_a_client_that_sends_without_end_while_it_listens_fills_no_memory(self, scene):
         with scene.connection() as one, one.makefile("rb") as lines:
             one.sendall(b'{"ask": "events", "after": 0}\n')
             lines.readline()
@@ -333,7 +333,7 @@ class TestThePlace:
         with scene_in(tmp_path) as scene:
             assert scene.client.status() == {"node": "a1", "last": 0}
 
-    def test_what_is_no_socket_is_replaced_too(self, tmp_path):
+    def test_a_file_that_is_not_a_socket_is_replaced_too(self, tmp_path):
         (tmp_path / SOCKET).write_text("what")
         with scene_in(tmp_path) as scene:
             assert scene.client.status() == {"node": "a1", "last": 0}
@@ -345,7 +345,7 @@ class TestThePlace:
         assert "control.taken" in caplog.text
         assert scene.client.status() == {"node": "a1", "last": 0}
 
-    def test_it_is_gone_when_the_scheduler_is_unless_another_has_taken_it(self, tmp_path):
+    def test_the_socket_is_gone_when_the_scheduler_is_unless_another_has_taken_it(self, tmp_path):
         with scene_in(tmp_path) as scene:
             assert scene.control.path.exists()
         assert os.listdir(tmp_path) == []

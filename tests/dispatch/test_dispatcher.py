@@ -25,10 +25,9 @@ from evertick.loop.messages import (
     TimePassed,
 )
 from evertick.loop.state import State
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, Committed, RequestKind, bucket_lease
+from evertick.model.ledger import Batch, Committed, RequestKind, bucket_lease, bucket_of
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.member import Member
 from evertick.model.report import Report
@@ -88,6 +87,7 @@ def make_dispatcher(state: State, inbox: Inbox, writer: Writer, executor: Launch
         resync=lambda: None,
         release=lambda _: None,
         read_reports=lambda _store, _buckets: (),
+        turned=lambda _: None,
     )
 
 
@@ -192,7 +192,8 @@ def test_a_jump_of_the_clock_is_known_before_what_was_said_since():
         resync=lambda: None,
         release=lambda _: None,
         read_reports=lambda _store, _buckets: (),
-        observe=seen.append,
+        turned=lambda _: None,
+        observe=seen.extend,
     )
     inbox.report(RunHeartbeat(RunKey("a", 0), 1))
     inbox.report(Shutdown())

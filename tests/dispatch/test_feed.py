@@ -72,7 +72,7 @@ class TestTheRing:
             assert lost == max(0, published - size - after)
             assert len(numbers) == min(limit, published - after - lost)
 
-    def test_a_listener_that_is_overtaken_is_told_how_much_it_lost(self):
+    def test_a_listener_that_is_overtaken_receives_the_number_of_lost_events(self):
         feed = feed_of(10)
         cursor = feed.open_cursor(nothing)
         feed([change(number) for number in range(25)])
@@ -81,7 +81,7 @@ class TestTheRing:
         assert [event.number for event in events[1:]] == list(range(16, 26))
         assert (cursor.dropped, feed.dropped) == (15, 15)
 
-    def test_it_keeps_no_ledger_and_no_long_output(self):
+    def test_the_ring_keeps_no_ledger_and_no_long_output(self):
         feed = feed_of()
         snapshot = Snapshot([JobRecord("a", 0)] * 1_000)
         long = steps_text([StepRecord("s", "succeeded", detail="x" * 400)] * (STEPS_MAX // 100))
@@ -165,10 +165,10 @@ class TestEvents:
             pytest.param(Log("catchup.planned", {}), id="a log line of no alarm"),
         ],
     )
-    def test_what_is_no_event(self, fact):
+    def test_an_unknown_event(self, fact):
         assert kind_of(fact) is None
 
-    def test_steps_are_told_by_name_and_state(self):
+    def test_steps_are_reported_by_name_and_state(self):
         feed = feed_of()
         feed([change(0, steps=steps_text([StepRecord("load", "succeeded"), StepRecord("send", "running")]))])
         assert feed.since(0)[0][0].data["steps"] == [
@@ -184,7 +184,7 @@ class TestEvents:
 
 
 class TestCallbacks:
-    def test_a_callback_hears_each_event_from_now_on(self):
+    def test_a_callback_receives_each_event_from_its_registration_on(self):
         feed, heard, all_heard = feed_of(), [], threading.Event()
         feed([change(0)])
 
@@ -201,7 +201,7 @@ class TestCallbacks:
         assert heard == list(range(2, 31))
         assert feed.listeners == 0
 
-    def test_one_that_raises_is_logged_and_hears_the_next(self, caplog):
+    def test_a_callback_that_raises_is_logged_and_hears_the_next(self, caplog):
         feed, heard = feed_of(), threading.Event()
 
         def hear(event):
@@ -215,7 +215,7 @@ class TestCallbacks:
         stop()
         assert "listener.raised" in caplog.text
 
-    def test_one_that_is_stuck_harms_nobody_and_loses_what_it_is_overtaken_by(self):
+    def test_a_stuck_callback_harms_nobody_and_loses_what_it_is_overtaken_by(self):
         feed, is_stuck, go_on, told, others = feed_of(10), threading.Event(), threading.Event(), [], []
         caught_up, others_heard = threading.Event(), threading.Event()
 
@@ -260,7 +260,7 @@ class TestCallbacks:
         assert feed.listeners == 0
 
 
-def test_an_end_is_said_with_what_is_known():
+def test_an_end_is_reported_with_its_known_fields():
     feed = feed_of()
     feed([Change(RunKey("a", NINE, "r1"), SUCCEEDED, NINE, finished_at=NINE, exit_code=0)])
     data = feed.since(0)[0][0].data
@@ -272,7 +272,7 @@ def test_the_page_explains_every_kind():
     assert [kind for kind in KINDS if f"\n| `{kind}` |" not in page] == []
 
 
-def test_of_more_at_once_than_the_ring_holds_the_newest_are_kept_and_all_are_counted():
+def test_beyond_the_rings_size_the_newest_events_are_kept_and_all_are_counted():
     feed = feed_of(size=3)
     cursor = feed.open_cursor(nothing)
     feed([change(number) for number in range(10)])

@@ -20,7 +20,7 @@ def test_a_second_one_is_refused_with_what_to_do_and_the_next_is_not(tmp_path):
         pass
 
 
-def test_a_lock_that_cannot_be_opened_is_told_with_what_to_do(tmp_path):
+def test_a_lock_that_cannot_be_opened_is_reported_with_what_to_do(tmp_path):
     (tmp_path / "node.lock").mkdir()
     with (
         pytest.raises(SchedulerLockError, match=r"node\.lock' cannot be used: .*EVERTICK_STATE"),
@@ -29,7 +29,7 @@ def test_a_lock_that_cannot_be_opened_is_told_with_what_to_do(tmp_path):
         pass
 
 
-def test_a_state_folder_that_cannot_be_made_is_told_with_what_to_do(tmp_path):
+def test_a_state_folder_that_cannot_be_made_is_reported_with_what_to_do(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(SettingsError, match=r"cannot be used: Not a directory.*EVERTICK_STATE"):
         state_folder(tmp_path / "file" / ".evertick")

@@ -50,18 +50,18 @@ def checked(store) -> tuple[dict[str, object], list[str]]:
     return check.status(), told
 
 
-def test_damage_is_told_once_however_often_it_is_found():
+def test_damage_is_reported_once_however_often_it_is_found():
     status, told = checked(Answers("row 3 missing", "row 3 missing", None))
     assert (status["state"], status["finding"], told) == ("damaged", "row 3 missing", ["row 3 missing"])
     assert status["checked_at"]
 
 
-def test_a_ledger_that_is_whole_is_said_to_be():
+def test_an_intact_ledger_is_reported_as_intact():
     status, told = checked(Answers(None, None))
     assert (status["state"], told) == ("ok", [])
 
 
-def test_one_that_cannot_be_read_is_unknown_and_not_damaged():
+def test_a_ledger_that_cannot_be_read_is_unknown_and_not_damaged():
     status, told = checked(Answers(StoreUnavailable("the disk is away."), None))
     assert (status["state"], status["finding"], told) == ("unknown", "the disk is away.", [])
 
@@ -85,7 +85,7 @@ def test_a_flipped_bit_is_found_beside_a_store_at_work(tmp_path):
     assert "missing from index" in told[0]
 
 
-def test_one_that_never_started_can_be_stopped():
+def test_a_check_that_never_started_can_be_stopped():
     IntegrityCheck(Answers(), SystemClock(), print).stop()
 
 

@@ -10,8 +10,8 @@ import pytest
 from evertick.dispatch.leadership import Leadership
 from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.messages import BucketsGained, BucketsLost, LeaseRenewed, NodesSeen
-from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
+from evertick.model.ledger import BUCKETS
 from evertick.settings.parts import LoopSettings
 from evertick.stores.memory import MemoryStore
 
@@ -94,7 +94,7 @@ def test_a_newcomer_gets_its_share_and_nothing_is_owned_twice(store, time):
     assert abs(len(a.epochs) - len(b.epochs)) <= 1
 
 
-def test_what_is_given_up_is_not_called_fenced(store, time):
+def test_a_released_bucket_is_not_reported_as_fenced(store, time):
     a, b = Node("a", store, time), Node("b", store, time)
     a.round()
     b.round()
@@ -143,7 +143,7 @@ def test_a_node_that_slept_through_its_lease_learns_that_it_was_fenced(store, ti
     assert not set(a.epochs) & set(b.epochs)
 
 
-def test_a_node_that_slept_and_finds_its_buckets_free_reads_them_anew(store, time):
+def test_a_node_that_slept_and_finds_its_buckets_free_reloads_them(store, time):
     a = Node("a", store, time)
     a.round()
     before = a.epochs
@@ -201,7 +201,7 @@ def test_a_stop_that_comes_as_a_pause_times_out_is_not_lost(store, time):
     assert (failures, node.rounds) == ([], 1)
 
 
-def test_a_store_that_is_away_is_asked_again_and_a_fault_is_told(store, time):
+def test_a_store_that_is_away_is_asked_again_and_a_fault_is_reported(store, time):
     faults, rounds = [StoreUnavailable("away"), StoreError("a name that is too long")], threading.Semaphore(0)
     told: list[Any] = []
 

@@ -54,6 +54,6 @@ def test_a_job_may_say_how_long_its_lines_are_kept(store, default_us, left):
     assert {name: kept(store, name) for name in left} == left
 
 
-def test_nothing_is_removed_when_nobody_wants_it(store):
+def test_nothing_is_removed_without_a_setting(store):
     Maintenance(Now(), RetentionPart(history_us=None))(store)
     assert kept(store, "plain") == 100

@@ -15,6 +15,7 @@ from evertick.dispatch.requests import UNSTAMPED_LOOKS, RequestListener, Request
 from evertick.dispatch.writer import Ask
 from evertick.errors import StoreUnavailable
 from evertick.loop.messages import Message
+from evertick.model.instant import SECOND
 from evertick.store import Batch, Request
 from evertick.stores.sql.sqlite import SqliteStore
 from tests.stores.building import asked
@@ -40,7 +41,7 @@ class Telling:
         return told
 
 
-def test_a_node_looks_when_it_is_told_and_after_the_database_was_away(monkeypatch):
+def test_a_node_looks_when_it_is_notified_and_after_the_database_was_away(monkeypatch):
     monkeypatch.setattr(module, "AWAY_SECONDS", 0.01)
     looks = []
     store = Telling(True, False, StoreUnavailable("gone"), True)
@@ -103,6 +104,17 @@ def test_a_request_of_another_process_is_read_at_the_next_look_and_until_it_is_a
     assert [polled.look() for _ in range(2)] == [[["r1"]]] * 2
     polled.other.commit(Batch(by="node", answers={"r1": "{}"}))
     assert [polled.look() for _ in range(2)] == [[[]], []]
+
+
+def test_the_loop_looks_for_requests_when_it_turns_and_no_more_often_than_is_due(polled):
+    looked_at = []
+    for tenth in range(60):
+        polled.other.commit(Batch(by="cli", requests=[asked(f"r{tenth}")]))
+        polled.reads = []
+        polled.poller.turned(tenth * SECOND // 10)
+        if polled.reads:
+            looked_at.append(tenth)
+    assert looked_at == [0, 19, 38, 57]
 
 
 def test_a_read_that_failed_is_repeated(polled):

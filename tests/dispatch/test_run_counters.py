@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from evertick.dispatch.facts import Withdrawn
 from evertick.dispatch.run_counters import RunCounters
 from evertick.loop.messages import BucketsGained, BucketsLost
-from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import SECOND
-from evertick.model.ledger import Snapshot
+from evertick.model.ledger import BUCKETS, Snapshot, bucket_of
 from evertick.model.lifecycle import OPEN, PLANNED, RUNNING, SKIPPED, RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 
@@ -22,13 +21,14 @@ ALL = BucketsGained(dict.fromkeys(range(BUCKETS), 1), Snapshot())
 
 jobs = st.sampled_from("abcdef")
 keys = st.builds(RunKey, jobs, st.integers(NINE, NINE + 3))
-changes = st.builds(Change, keys, st.sampled_from(RunState), st.just(NINE))
+triggers = st.sampled_from([None, Trigger.SCHEDULER])
+changes = st.builds(Change, keys, st.sampled_from(RunState), st.just(NINE), trigger=triggers)
 entries = st.builds(Entry, keys, st.just(PLANNED), st.just(Trigger.SCHEDULER), st.just(NINE))
 withdrawn = st.builds(Withdrawn, st.lists(keys, max_size=3))
 
 
 @given(st.lists(st.one_of(changes, entries, withdrawn), max_size=60))
-def test_it_is_what_a_recount_gives(facts):
+def test_the_counters_are_what_a_recount_gives(facts):
     census = RunCounters()
     states: dict[Any, Any] = {}
     census([ALL, *facts])
@@ -56,8 +56,16 @@ def test_what_was_open_when_the_buckets_came_is_counted_and_gone_when_they_go():
     assert census.open_runs["running"] == 0
 
 
-def test_a_gap_is_counted_as_one_and_is_no_open_run():
+def test_a_gap_is_counted_as_one_and_not_as_an_open_run():
     census = RunCounters()
     census([ALL, Entry(RunKey("a", NINE), SKIPPED, Trigger.SCHEDULER, NINE, SkipReason.CAP, NINE + 9, 10)])
     assert census.gaps == 1
+    assert set(census.open_runs.values()) == {0}
+
+
+def test_a_run_of_an_item_is_counted_nowhere_not_even_after_a_change_that_does_not_say_what_it_is():
+    census, key = RunCounters(), RunKey("a", NINE, "sub-x")
+    row = LedgerRow(key._replace(origin="sub-y"), RUNNING, Trigger.ITEM, NINE, "n")
+    census([BucketsGained(dict.fromkeys(range(BUCKETS), 1), Snapshot(open_runs=[row]))])
+    census([Entry(key, PLANNED, Trigger.ITEM, NINE), Change(row.key, RUNNING, NINE), Change(key, RUNNING, NINE)])
     assert set(census.open_runs.values()) == {0}

@@ -151,7 +151,7 @@ def test_a_node_that_is_back_after_it_was_forgotten_clears_the_mark_and_its_keep
     assert [one.forgotten for one in other.round() if isinstance(one, NodesSeen)] == [{}]
 
 
-def test_a_stop_in_order_with_nothing_running_keeps_nobody_waiting(store, time):
+def test_an_orderly_stop_with_nothing_running_blocks_no_other_node(store, time):
     node = Node(store, time)
     node.round()
     node.leadership.stop()

@@ -44,7 +44,7 @@ def manager(request, tmp_path) -> Iterator[Manager]:
     found.socket.close()
 
 
-def test_it_is_told_that_the_scheduler_is_ready_and_that_it_stops_once(manager):
+def test_systemd_is_notified_once_that_the_scheduler_is_ready_and_that_it_stops(manager):
     told = ServiceManager(lambda: 0.0, manager.environ)
     told.start()
     assert manager.hear() == ["READY=1", f"MAINPID={os.getpid()}"]
@@ -63,7 +63,7 @@ def test_the_watchdog_is_kicked_while_the_loop_turns(manager):
     assert told.withheld == 0
 
 
-def test_it_is_not_kicked_while_the_loop_hangs_and_again_while_it_stops(manager, caplog):
+def test_the_watchdog_is_not_kicked_while_the_loop_hangs_and_again_while_it_stops(manager, caplog):
     told = ServiceManager(lambda: 3600.0, {**manager.environ, "WATCHDOG_USEC": "30000"})
     told.start()
     assert manager.hear()[0] == "READY=1"
@@ -92,7 +92,7 @@ def pass_a_moment() -> None:
         pytest.param({}, id="not set"),
     ],
 )
-def test_without_a_watchdog_there_is_no_kick(manager, environ):
+def test_without_a_watchdog_nothing_is_sent(manager, environ):
     told = ServiceManager(lambda: 0.0, {**manager.environ, **environ})
     told.start()
     assert manager.hear()[0] == "READY=1"
@@ -108,7 +108,7 @@ def test_without_a_manager_nothing_happens(address, caplog):
     assert ("systemd.not_told" in caplog.text) is (address == "/nowhere/at/all")
 
 
-def test_a_manager_that_does_not_read_holds_nobody_up(tmp_path):
+def test_a_service_manager_that_does_not_read_blocks_nothing(tmp_path):
     found = Manager(str(tmp_path / "notify"))
     told = ServiceManager(lambda: 0.0, found.environ)
     for _ in range(10_000):

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from evertick.dispatch import writer as writing
-from evertick.dispatch.writer import Ask, Writer, fold
+from evertick.dispatch.writer import Ask, Writer, fold, hold_seconds_of
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message, Shutdown
@@ -93,7 +93,7 @@ def test_a_commit_whose_outcome_is_unknown_is_repeated_and_ours(writer, answers,
     assert store.calls == ["commit"] * 3
 
 
-def test_a_fenced_commit_is_said_so_and_the_next_goes_on(writer, answers, store):
+def test_a_fenced_commit_is_reported_and_the_next_one_is_written(writer, answers, store):
     store.faults = [Fenced((7,))]
     writer.write(commit(1))
     writer.write(commit(2, KEY))
@@ -117,7 +117,7 @@ def test_changes_that_wait_together_are_written_together_and_counted_in_full(wri
 def test_a_change_never_overtakes_a_commit(writer, answers, store):
     store.gate.clear()
     writer.write(commit(1, KEY))
-    writer.write(Record(1, [change(LAUNCHING)]))
+    writer.write(Record(1, [change(RUNNING)]))
     writer.write(commit(2))
     writer.write(Record(2, [change(RUNNING)]))
     store.gate.set()
@@ -188,6 +188,55 @@ def test_a_run_that_ends_right_after_its_launch_is_written_once(writer, store, a
     writer.write(Record(2, [change(RUNNING, started_at=6), change(SUCCEEDED, finished_at=7)]))
     assert get(answers) == ChangesRecorded([1, 2], frozenset())
     assert store.calls == ["commit", "record 1"]
+
+
+def test_launches_wait_for_their_ends_for_as_long_as_the_loop_needs_for_them(writer, store, answers, monkeypatch):
+    monkeypatch.setattr(writing, "HOLD_SECONDS", 0.0)
+    monkeypatch.setattr(writing, "HOLD_SECONDS_EACH", 30.0)
+    other = RunKey("other", 1_000_000)
+    writer.write(commit(1, KEY, other))
+    assert get(answers) == BatchCommitted(1)
+    writer.write(Record(1, [change(LAUNCHING, attempt=1), change(LAUNCHING, other, attempt=1)]))
+    writer.write(Record(2, [change(SUCCEEDED), change(SUCCEEDED, other)]))
+    assert get(answers) == ChangesRecorded([1, 2], frozenset())
+    assert store.calls == ["commit", "record 2"]
+
+
+def test_twenty_thousand_launches_wait_longer_than_one():
+    one, many = [change(LAUNCHING)], [change(LAUNCHING)] * 20_000
+    assert hold_seconds_of(one) < 0.21
+    assert 0.6 < hold_seconds_of(many) < 1
+
+
+def test_what_is_planned_meanwhile_does_not_end_the_wait_for_the_end_of_a_launch(writer, store, answers, monkeypatch):
+    monkeypatch.setattr(writing, "HOLD_SECONDS", 60.0)
+    writer.write(commit(1, KEY))
+    writer.write(Record(1, [change(LAUNCHING, attempt=1)]))
+    writer.write(commit(2, RunKey("report", 2_000_000)))
+    assert [get(answers), get(answers)] == [BatchCommitted(1), BatchCommitted(2)]
+    writer.write(Record(2, [change(SUCCEEDED, finished_at=7)]))
+    assert get(answers) == ChangesRecorded([1, 2], frozenset())
+    assert store.calls == ["commit", "commit", "record 1"]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(Batch(by="a/1#2", changes=[change(CANCELLED)]), id="a change"),
+        pytest.param(Batch(by="a/1#2", withdrawn=[KEY]), id="a withdrawal"),
+        pytest.param(Batch(by="a/1#2", answers={"r1": "{}"}), id="an answer"),
+    ],
+)
+def test_what_is_decided_about_runs_does_not_overtake_their_launches(writer, store, answers, monkeypatch, batch):
+    monkeypatch.setattr(writing, "HOLD_SECONDS", 60.0)
+    writer.write(commit(1, KEY))
+    writer.write(Record(1, [change(LAUNCHING, attempt=1)]))
+    writer.write(Commit(2, batch))
+    assert [get(answers), get(answers), get(answers)] == [
+        BatchCommitted(1),
+        ChangesRecorded([1], frozenset()),
+        BatchCommitted(2),
+    ]
 
 
 def test_a_launch_that_nothing_follows_is_written_after_a_moment(writer, store, answers, monkeypatch):

@@ -120,6 +120,10 @@ class Machine:
         """The process of the API, once it answers."""
         return wait_for(self._api_that_answers, "the API", self.describe)
 
+    def starting_api(self) -> int:
+        """The process of the API, whether it answers yet or not."""
+        return wait_for(self._api_process, "a process of the API", self.describe)
+
     def _api_that_answers(self) -> int | None:
         try:
             url = json.loads((self.state / "server.json").read_text())["url"]
@@ -127,10 +131,13 @@ class Machine:
                 pass
         except (OSError, ValueError):
             return None
+        return self._api_process()
+
+    def _api_process(self) -> int | None:
         for pid in children_of(self.pid):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if b"evertick.api" in words:
-                return pid
+            with suppress(OSError):
+                if b"evertick.api" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                    return pid
         return None
 
     def kill(self) -> None:

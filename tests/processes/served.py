@@ -17,9 +17,8 @@ import psycopg
 
 from evertick.cli.exits import CONFLICT
 from evertick.executors.keeper.procfs import is_alive
-from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import SECOND
-from evertick.model.ledger import BUCKET_PREFIX, bucket_lease
+from evertick.model.ledger import BUCKET_PREFIX, BUCKETS, bucket_lease, bucket_of
 from evertick.model.run import LedgerRow
 from evertick.store import RunFilter
 from evertick.stores import open_store

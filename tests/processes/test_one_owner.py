@@ -66,7 +66,7 @@ def gained_by(node: Scheduler, store: Store) -> Mapping[int, int]:
 
 
 @pytest.mark.parametrize("name", ["node-1", "node-2"], ids=["under the same name", "under another name"])
-def test_whoever_owns_the_ledger_next_has_newer_epochs(tmp_path, name):
+def test_the_next_owner_of_the_ledger_has_newer_epochs(tmp_path, name):
     """Otherwise the one before, should it wake up again, could still write."""
     url = f"sqlite:///{tmp_path}/evertick.db"
     store = open_store(url)
@@ -85,7 +85,7 @@ def hurried(monkeypatch):
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_scheduler_whose_ledger_was_taken_over_stops_and_says_by_whom(tmp_path, caplog):
+def test_a_scheduler_whose_ledger_was_taken_over_stops_and_names_the_new_owner(tmp_path, caplog):
     url = f"sqlite:///{tmp_path}/evertick.db"
     path = present(lock_path(url))
 
@@ -103,8 +103,21 @@ def test_a_scheduler_whose_ledger_was_taken_over_stops_and_says_by_whom(tmp_path
     assert b"elsewhere" in path.read_bytes(), "it has removed a lock that was not its own"
 
 
+@pytest.mark.parametrize("helper", ["_keep_lock", "_maintain", "_show_next"])
+def test_a_scheduler_whose_helper_fails_stops(tmp_path, monkeypatch, helper):
+    """Without one it would seem to work: its lock would look abandoned, or its ledger grow for ever."""
+
+    async def fail(_node: Scheduler) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Scheduler, helper, fail)
+    node = node_on(f"sqlite:///{tmp_path}/evertick.db")
+    with pytest.raises(MemoryError):
+        asyncio.run(asyncio.wait_for(node.run(), 60))
+
+
 @pytest.mark.usefixtures("hurried")
-def test_a_heartbeat_that_cannot_be_written_is_told_and_stops_nobody(tmp_path, monkeypatch, caplog):
+def test_a_heartbeat_that_cannot_be_written_is_reported_and_blocks_nothing(tmp_path, monkeypatch, caplog):
     full = 3
     written = asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []

@@ -10,7 +10,7 @@ from tests.processes.storm_nodes import Storm
 
 
 @pytest.mark.slow
-def test_what_befalls_nodes_and_members_costs_no_run_and_makes_no_second_one(tmp_path, fresh_postgres):
+def test_faults_of_nodes_and_members_cost_no_run_and_make_no_second_one(tmp_path, fresh_postgres):
     with ExitStack() as stack:
         storm = Storm(tmp_path, fresh_postgres(), nodes=2, members=1, seed=0, stack=stack)
         storm.trouble_seconds = 1.0

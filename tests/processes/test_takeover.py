@@ -15,9 +15,8 @@ import pytest
 
 from evertick.errors import Fenced
 from evertick.loop.fire import FENCE_BITS
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import SECOND
-from evertick.model.ledger import Batch
+from evertick.model.ledger import Batch, bucket_of
 from evertick.stores import open_store
 from tests.disk_executor import launches_in
 from tests.processes import proof

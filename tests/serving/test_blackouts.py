@@ -10,7 +10,7 @@ from tests.cli.serving import Scheduler
 pytestmark = pytest.mark.slow
 
 
-def test_it_is_added_by_a_command_survives_a_kill_and_is_removed(tmp_path):
+def test_a_blackout_is_added_by_a_command_survives_a_kill_and_is_removed(tmp_path):
     (tmp_path / "often.yaml").write_text("schedule: {every: 1s}\nmissed: none\ncommand: 'true'\n", encoding="utf-8")
     settings = '[[blackouts]]\nfrom = "2097-03-06T22:00"\nto = "2097-03-07T04:00"\njobs = ["nobody"]\n'
     (tmp_path / "evertick.toml").write_text(settings, encoding="utf-8")

@@ -185,7 +185,7 @@ def test_items_in_the_file_itself(served):
     assert json.loads(present(step.output))["itemsProcessed"] == 2
 
 
-def test_so_many_items_may_fail_as_the_pipeline_says(served, folder):
+def test_as_many_items_may_fail_as_the_pipeline_allows(served, folder):
     assert served.run("tolerant").state == SUCCEEDED
     assert json.loads((folder / "tolerant" / "out" / "latest.json").read_text())["itemsProcessed"] == 2
     assert last_run(folder, "tolerant")["resultFile"] == "out/latest.json"

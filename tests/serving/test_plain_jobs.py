@@ -69,7 +69,7 @@ def served(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_it_runs(served, name):
+def test_a_plain_job_runs(served, name):
     assert served.run(name).state is SUCCEEDED
 
 

@@ -6,8 +6,8 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_text
+from evertick.model.ledger import bucket_of
 from evertick.model.lifecycle import PLANNED, SKIPPED, RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import Batch, Request, RequestKind, RunFilter, Store

@@ -31,7 +31,7 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
-from evertick.routing.selection import PLACES_MAX
+from evertick.routing.selection import PLACEMENT_TEXT_MAX
 from evertick.store import Batch, DefinitionLine, JobRecord, Lease, ScheduleLine, Store, StoredBlackout, StoredJob
 from tests.stores.building import (
     DAY,
@@ -152,7 +152,7 @@ class CommitContract:
         assert self.state(prepared) == before
         assert self.state(reopen()) == before
 
-    def test_a_bucket_that_nobody_ever_leased_has_no_epoch(self, store):
+    def test_a_bucket_that_was_never_leased_has_no_epoch(self, store):
         with pytest.raises(Fenced) as fenced:
             store.commit(Batch(by="node-1", entries=[planned(occurrence())], epochs={9: 1, 3: 1}))
         assert set(fenced.value.buckets) == {3, 9}
@@ -252,7 +252,7 @@ class CommitContract:
         store.commit(Batch(by="node-2", withdrawn=[occurrence(NINE), occurrence(TEN), occurrence(NOON)]))
         assert keys(store) == [occurrence(NINE), occurrence(ELEVEN)]
 
-    def test_a_withdrawn_occurrence_may_be_entered_anew_in_the_same_commit(self, store):
+    def test_a_withdrawn_occurrence_may_be_entered_again_in_the_same_commit(self, store):
         enter(store, planned(occurrence(), detail="old"), by="node-1")
         entry = planned(occurrence(), detail="new")
         outcome = store.commit(Batch(by="node-2", withdrawn=[occurrence()], entries=[entry]))
@@ -356,7 +356,7 @@ class RecordContract:
 
     def test_the_places_of_a_broadcast_are_kept_whole(self, store, run):
         places = "fleet:*" + ",".join(f"member-{number:04}+" for number in range(290))
-        assert len(places) < PLACES_MAX
+        assert len(places) < PLACEMENT_TEXT_MAX
         store.record([became(run, RUNNING, executor=places)])
         assert row(store, run).executor == places
 
@@ -454,7 +454,7 @@ class RecordContract:
         store.record([change])
         assert store.record([change._replace(**other)]) == {run}
 
-    def test_one_refusal_does_not_hold_back_the_others(self, store):
+    def test_a_refused_change_does_not_hold_back_the_others(self, store):
         wanted = [occurrence(NINE + n * MINUTE) for n in range(5_000)]
         enter(store, *map(planned, wanted))
         ended = wanted[3::500]

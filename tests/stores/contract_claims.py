@@ -33,17 +33,17 @@ class ClaimContract:
         assert [row(queue, key).state for key in RUNS] == [LAUNCHING, LAUNCHING, PLANNED]
 
     @pytest.mark.parametrize("state", [LAUNCHING, RUNNING, RETRYING])
-    def test_a_run_that_has_not_ended_keeps_its_place_whoever_started_it(self, queue, state):
+    def test_an_open_run_keeps_its_place_whichever_node_started_it(self, queue, state):
         queue.record([became(A, state)])
         assert launch(queue, 1, B).crowded == {B}
         assert row(queue, B).state is PLANNED
 
     @pytest.mark.parametrize("state", [WAITING, SUCCEEDED])
-    def test_one_that_waits_or_has_ended_has_none(self, queue, state):
+    def test_a_run_that_waits_or_has_ended_has_no_place(self, queue, state):
         queue.record([became(A, state)])
         assert launch(queue, 1, B).crowded == frozenset()
 
-    def test_whoever_has_a_place_is_not_asked_for_another(self, queue):
+    def test_a_run_with_a_place_does_not_need_another(self, queue):
         """A retry, or a call that is repeated because its answer was lost."""
         assert launch(queue, 1, A).crowded == frozenset()
         assert launch(queue, 1, A).crowded == frozenset()
@@ -60,7 +60,7 @@ class ClaimContract:
         claims = [Claim("one", 1, ["a"], [A]), Claim("two", 0, ["b"], [B])]
         assert queue.commit(Batch(by="node-1", changes=changes, claims=claims)).crowded == {B}
 
-    def test_the_rest_of_the_batch_is_written_whoever_finds_no_place(self, queue):
+    def test_the_rest_of_the_batch_is_written_although_one_run_finds_no_place(self, queue):
         later = occurrence(NINE + SECOND, "a")
         batch = Batch(
             by="node-1",
@@ -79,7 +79,7 @@ class ClaimContract:
             pytest.param(became(A, RUNNING, fence=9), id="somebody has a newer fence"),
         ],
     )
-    def test_whoever_launches_is_told_that_somebody_elses_word_stands(self, queue, theirs):
+    def test_a_launch_that_another_node_overruled_is_refused(self, queue, theirs):
         queue.record([theirs])
         done = queue.commit(Batch(by="node-1", changes=[became(A, LAUNCHING, fence=2), became(B, LAUNCHING, fence=2)]))
         assert done.overruled == {A}
@@ -125,12 +125,12 @@ class ClaimContract:
         queue.record([became(B, WAITING)])
         assert self.ask(queue, 2, A).crowded == frozenset()
 
-    def test_a_full_queue_is_nobodys_priority(self, queue):
+    def test_a_full_queue_is_not_a_reason_to_yield(self, queue):
         queue.record([became(B, WAITING), became(C, RUNNING)])
         answer = self.ask(queue, 1, A)
         assert (answer.crowded, answer.outranked) == (frozenset({A}), frozenset())
 
-    def test_whoever_has_given_way_for_long_enough_does_so_no_more(self, queue):
+    def test_a_run_that_has_given_way_for_long_enough_does_so_no_more(self, queue):
         queue.record([became(B, WAITING)])
         assert self.ask(queue, 1, A, insisting=[A]).crowded == frozenset()
 

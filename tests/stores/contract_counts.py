@@ -82,13 +82,13 @@ class OutcomeContract:
         with pytest.raises(AssertionError, match="inside one hour"):
             store.outcomes([NINE + 1, NINE + 2])
 
-    def test_one_job_is_counted_by_itself(self, store):
+    def test_a_job_is_counted_by_itself(self, store):
         enter(store, planned(occurrence(NINE, "a")), planned(occurrence(NINE, "b")), planned(occurrence(TEN, "a")))
         ends(store, occurrence(NINE, "a"))
         assert store.outcomes(self.HOURS, "a") == by_lines(store, self.HOURS, "a")
         assert sum(one.lines for one in store.outcomes(self.HOURS, "a")) == 2
 
-    def test_a_run_is_counted_once_however_often_its_end_is_said(self, store):
+    def test_a_run_is_counted_once_however_often_its_end_is_reported(self, store):
         enter(store, planned(occurrence()))
         for _ in range(2):
             ends(store, occurrence(), fence=3, trigger=Trigger.SCHEDULER)
@@ -103,14 +103,14 @@ class OutcomeContract:
         assert {one.trigger for one in store.outcomes(self.HOURS)} == {Trigger.CATCHUP, Trigger.BACKFILL}
         assert store.wrong_counts() == []
 
-    def test_what_was_withdrawn_or_refused_is_not_counted(self, store):
+    def test_withdrawn_and_refused_entries_are_not_counted(self, store):
         enter(store, planned(occurrence(NINE)), skipped(occurrence(TEN)))
         assert enter(store, skipped(occurrence(TEN)), skipped(occurrence(ELEVEN)), by="node-2") == {occurrence(TEN)}
         store.commit(Batch(by="node-1", withdrawn=[occurrence(NINE), occurrence(TEN)]))
         assert [(one.cell, one.lines) for one in store.outcomes(self.HOURS)] == [(1, 1), (2, 1)]
         assert store.wrong_counts() == []
 
-    def test_what_retention_removes_is_taken_off(self, store):
+    def test_lines_removed_by_retention_are_subtracted(self, store):
         enter(store, gap(NINE, TEN - 1, 60), skipped(occurrence(TEN)), skipped(occurrence(ELEVEN)))
         assert store.compact({}, ELEVEN, 1) == 1
         assert [(one.cell, one.occurrences) for one in store.outcomes(self.HOURS)] == [(1, 1), (2, 1)]

@@ -44,7 +44,7 @@ def job(store: Store, job_id: str = "report") -> JobRecord:
 class EntryContract:
     """An occurrence is decided once."""
 
-    def test_what_a_run_rests_on_is_kept_until_it_is_said_anew(self, store):
+    def test_the_facts_of_a_run_are_kept_until_they_are_replaced(self, store):
         first = facts_text(Facts((Parent("load@2026-03-02T09:00:00Z", "ä step"),)))
         enter(store, planned(occurrence(), facts=first))
         assert row(store, occurrence()).facts == first
@@ -76,7 +76,7 @@ class EntryContract:
         assert (stretch.state, stretch.reason) == (SKIPPED, SkipReason.CAP)
         assert (stretch.through, stretch.occurrences) == (NOON, 181)
 
-    def test_an_occurrence_that_another_node_decided_is_refused_and_theirs_stands(self, store):
+    def test_an_occurrence_that_another_node_decided_is_refused_and_theirs_is_kept(self, store):
         theirs = planned(occurrence(NINE), detail="theirs")
         enter(store, theirs, by="node-1")
         ours = (planned(occurrence(NINE), WAITING, detail="ours"), planned(occurrence(TEN)))
@@ -92,7 +92,7 @@ class EntryContract:
         assert enter(store, planned(occurrence()), by="node-1") == frozenset()
         assert row(store, occurrence()).state is RUNNING
 
-    def test_a_next_life_of_the_same_node_is_somebody_else(self, store):
+    def test_the_next_process_of_a_node_is_another_owner(self, store):
         enter(store, planned(occurrence()), by="node-1/1")
         assert enter(store, planned(occurrence()), by="node-1/2") == {occurrence()}
 
@@ -228,7 +228,7 @@ class GapContract:
         assert gaps_refused(store, gap(first, last, 5)) == ({occurrence(first)} if refused else set())
         assert len(rows(store)) == (1 if refused else 2)
 
-    def test_our_own_decision_at_another_instant_stands_in_the_way_too(self, store):
+    def test_our_own_decision_at_another_instant_is_refused_too(self, store):
         enter(store, planned(occurrence(TEN)), by="node-1")
         assert gaps_refused(store, gap(NINE, ELEVEN, 121)) == {occurrence(NINE)}
 

@@ -67,7 +67,7 @@ class NewestContract:
             "b": (occurrence(NINE, "b"), SUCCEEDED),
         }
 
-    def test_what_was_skipped_or_goes_on_has_not_ended(self, store):
+    def test_a_skipped_or_running_run_has_not_ended(self, store):
         self.know(store, "a")
         carry_out(store, occurrence(NINE, "a"), 1, CANCELLED)
         enter(
@@ -134,7 +134,7 @@ class TallyContract:
             Tally(1, "", RUNNING, Trigger.MANUAL, None, 1, 1, None, None),
         ]
 
-    def test_jobs_may_be_told_apart(self, store):
+    def test_lines_may_be_counted_by_job(self, store):
         for job in ("a", "b", "b2"):
             carry_out(store, occurrence(NINE, job), 1)
         found = store.tally(RunFilter(job_ids=["a", "b"], since=NINE, until=NOON), HOUR, by_job=True)

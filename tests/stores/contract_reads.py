@@ -236,7 +236,7 @@ class QueryContract:
         second = store.query(RunFilter(), first.after, limit=3)
         assert [line.key for line in [*first.rows, *second.rows]] == old[::-1]
 
-    def test_a_page_may_begin_after_a_line_that_is_no_longer_there(self, store):
+    def test_a_page_may_begin_after_a_removed_line(self, store):
         enter(store, *(planned(occurrence(NINE + n)) for n in (0, 2)))
         page = store.query(RunFilter(), after=RunKey("report", NINE + 1), limit=10)
         assert [line.key for line in page.rows] == [occurrence(NINE)]
@@ -328,13 +328,13 @@ class RequestContract:
         store.commit(Batch(by="cli", requests=[asked()], answers={"r1": "done"}))
         assert list(store.requests(["r1"])) == [asked()._replace(answer="done")]
 
-    def test_the_first_answer_stands(self, store):
+    def test_the_first_answer_is_kept(self, store):
         store.commit(Batch(by="cli", requests=[asked()]))
         for answer in ("first", "second"):
             store.commit(Batch(by="node-1", answers={"r1": answer}))
         assert store.requests(["r1"])[0].answer == "first"
 
-    def test_an_answer_to_nobody_changes_nothing(self, store):
+    def test_an_answer_to_an_unknown_request_changes_nothing(self, store):
         store.commit(Batch(by="node-1", answers={"r9": "{}"}))
         assert list(store.requests(["r9"])) == []
 
@@ -447,7 +447,7 @@ class CompactContract:
         store.compact({}, TEN, limit=100)
         assert list(store.schedules()) == [ScheduleLine("report", NOON, "[]")]
 
-    def test_a_removed_occurrence_may_be_entered_anew(self, history):
+    def test_a_removed_occurrence_may_be_entered_again(self, history):
         history.compact({}, NOON + 1, limit=100)
         assert enter(history, planned(occurrence(TEN, "a")), by="node-9") == frozenset()
         assert keys(history) == [occurrence(NINE, "a"), occurrence(TEN, "a")]

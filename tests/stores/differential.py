@@ -7,7 +7,7 @@ from random import Random
 from typing import TypeVar
 
 from evertick.errors import Fenced, GapRefused
-from evertick.model.bucket import bucket_of
+from evertick.model.ledger import bucket_of
 from evertick.model.lifecycle import (
     ACTIVE,
     LAUNCHING,

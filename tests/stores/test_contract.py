@@ -11,7 +11,15 @@ import sqlalchemy as sa
 from evertick.store import Capabilities
 from evertick.stores import open_store
 from tests.ledgers import new_ledger
-from tests.stores import contract, contract_claims, contract_counts, contract_entries, contract_overview, contract_reads
+from tests.stores import (
+    contract,
+    contract_claims,
+    contract_counts,
+    contract_entries,
+    contract_items,
+    contract_overview,
+    contract_reads,
+)
 from tests.stores.differential import compare
 
 SERVERS = {"postgres": "postgres_server", "mysql": "mysql_server"}
@@ -154,6 +162,10 @@ class TestTally(contract_overview.TallyContract):
 
 
 class TestOutcomes(contract_counts.OutcomeContract):
+    pass
+
+
+class TestItems(contract_items.ItemContract):
     pass
 
 

@@ -68,7 +68,7 @@ def state(pipeline):
 
 
 class TestOwnership:
-    def test_nobody_else_may_read_the_ledger(self, folder, pipeline):
+    def test_only_its_owner_may_read_the_ledger(self, folder, pipeline):
         store = FilesStore(folder, fold_bytes=1)
         store.commit(Batch(by="n", jobs=[JobRecord("daily-report", NINE)], entries=[planned(occurrence())]))
         store.close()
@@ -110,14 +110,14 @@ class TestOwnership:
         with pytest.raises(StoreUnavailable, match="closed"):
             enter(store, planned(occurrence()))
 
-    def test_a_place_that_is_no_folder_is_refused_in_words(self, tmp_path):
+    def test_a_place_that_is_not_a_folder_is_refused_with_a_reason(self, tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(StoreUnavailable, match="Check its owner and the disk"):
             FilesStore(tmp_path / "file")
 
 
 class TestWatermarkFile:
-    def test_it_holds_the_watermark_of_every_job(self, folder, store):
+    def test_the_watermark_file_holds_the_watermark_of_every_job(self, folder, store):
         lifted, held = job_in(4), job_in(4, 1)
         store.commit(
             Batch(
@@ -142,7 +142,7 @@ class TestWatermarkFile:
             },
         }
 
-    def test_it_is_written_when_five_seconds_have_passed_and_at_the_end(self, folder, store):
+    def test_the_watermark_file_is_written_after_five_seconds_and_at_the_end(self, folder, store):
         seen = []
         for second in range(12):
             now = NINE + second * SECOND
@@ -180,7 +180,7 @@ class TestWatermarkFile:
         assert watermarks(folder) == before
         assert before["lastTick"] == "2026-03-02T10:00:00Z"
 
-    def test_it_does_not_tell_a_time_that_nobody_told(self, folder, store):
+    def test_an_unknown_last_tick_is_left_out(self, folder, store):
         store.commit(Batch(by="n", jobs=[JobRecord("a", NINE)]))
         store.close()
         assert set(watermarks(folder)) == {"version", "dags"}
@@ -218,7 +218,7 @@ class TestWatermarkFile:
             pytest.param('{"dags": {"a": 7}}', id="no map"),
         ],
     )
-    def test_one_that_cannot_be_read_is_set_aside_and_said(self, folder, text):
+    def test_an_unreadable_watermark_file_is_set_aside_and_reported(self, folder, text):
         home = folder / ".evertick"
         home.mkdir(parents=True)
         (home / "watermarks.json").write_text(text)
@@ -241,7 +241,7 @@ class TestStateFile:
         store.record([became(key, RUNNING, started_at=at)])
         store.record([became(key, state, at=end, finished_at=end, **known)])
 
-    def test_it_tells_what_a_pipeline_has_done(self, store, pipeline):
+    def test_the_state_file_tells_what_a_pipeline_has_done(self, store, pipeline):
         store.commit(Batch(by="n", jobs=[JobRecord("daily-report", NINE)]))
         self.run(store, NINE, FAILED, 5, detail="exit 1", attempt=2)
         self.run(store, TEN, SUCCEEDED, attempt=1)
@@ -318,7 +318,7 @@ class TestStateFile:
         store.flush(TEN)
         assert (state(pipeline)["status"], state(pipeline)["enabled"]) == (status, status != "disabled")
 
-    def test_what_was_skipped_is_no_run(self, store, pipeline):
+    def test_a_skip_is_not_a_run(self, store, pipeline):
         enter(store, skipped(self.KEY, SkipReason.MISSED))
         store.commit(Batch(by="n", jobs=[JobRecord("daily-report", NINE)]))
         store.flush(TEN)
@@ -329,7 +329,7 @@ class TestStateFile:
         store.flush(NINE)
         assert state(pipeline)["nextRun"] == "2026-03-02T10:00:00.000Z"
 
-    def test_a_next_run_that_has_passed_is_not_told_for_ever(self, store, pipeline):
+    def test_a_next_run_that_has_passed_is_not_reported_for_ever(self, store, pipeline):
         store.commit(Batch(by="n", jobs=[JobRecord("daily-report", NINE)]))
         store.show_next_runs(NINE, {"daily-report": TEN})
         assert state(pipeline)["nextRun"] == "2026-03-02T10:00:00.000Z"
@@ -387,7 +387,7 @@ class TestStateFile:
         assert told["history"][3:] == theirs["history"]
 
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"stats": 3}', '{"history": [{"completedAt": "x"}]}'])
-    def test_what_a_predecessor_garbled_is_begun_anew(self, folder, pipeline, text):
+    def test_a_garbled_file_of_a_predecessor_is_replaced(self, folder, pipeline, text):
         (pipeline / ".schedule-state.json").write_text(text)
         store = FilesStore(folder)
         self.run(store, NINE, SUCCEEDED)

@@ -176,7 +176,7 @@ class TestFlippedBytes:
         (home / "ledger.json").write_bytes(b"nonsense")
         check_goes_on(home.parent, states[-1])
 
-    def test_a_damaged_line_in_the_middle_ends_the_ledger_there_and_is_said(self, history, tmp_path):
+    def test_a_damaged_line_in_the_middle_ends_the_ledger_there_and_is_reported(self, history, tmp_path):
         folder, states = history
         home = copy(folder, tmp_path / "damaged")
         lines = (home / "ledger.jsonl").read_bytes().splitlines(keepends=True)

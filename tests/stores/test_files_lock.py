@@ -138,7 +138,7 @@ def test_an_owner_that_slept_learns_that_the_folder_was_taken_over(path):
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_text("?")])
-def test_a_lock_file_that_somebody_deleted_or_spoilt_is_written_again(path, damage):
+def test_a_deleted_or_damaged_lock_file_is_written_again(path, damage):
     lock = FolderLock(path).acquire(NINE)
     damage(path)
     lock.heartbeat(NINE + 10 * SECOND)
@@ -177,7 +177,7 @@ for order in sys.stdin:
 
 
 @pytest.mark.slow
-def test_of_several_starters_that_find_a_stale_lock_exactly_one_wins(path, dead_pid):
+def test_exactly_one_starter_wins_a_stale_lock(path, dead_pid):
     starters = [
         subprocess.Popen(
             [sys.executable, "-c", STARTER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

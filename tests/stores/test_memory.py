@@ -197,7 +197,7 @@ def test_a_page_late_in_a_long_ledger_does_not_look_at_what_came_before(monkeypa
         ),
     ],
 )
-def test_what_is_rare_is_found_without_looking_at_the_rest(ask, count, monkeypatch):
+def test_rare_states_are_found_without_reading_the_rest(ask, count, monkeypatch):
     store = MemoryStore()
     enter(store, *(planned(occurrence(NINE + n, job="busy"), SUCCEEDED) for n in range(1_000)))
     enter(store, *(planned(occurrence(NINE + n, job="calm"), SUCCEEDED) for n in (1, 2, 3)))
@@ -210,7 +210,7 @@ def test_what_is_rare_is_found_without_looking_at_the_rest(ask, count, monkeypat
     assert len(looked) == count
 
 
-def test_whoever_writes_does_not_wait_for_a_long_answer():
+def test_a_write_does_not_wait_for_a_long_read():
     store = MemoryStore()
     enter(store, *(planned(occurrence(NINE + n)) for n in range(3 * HANDFUL)))
     reading = store._walk(RunFilter(oldest_first=True))

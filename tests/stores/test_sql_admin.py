@@ -79,13 +79,13 @@ def test_check_of_a_ledger_that_is_not_migrated_says_so(url, tmp_path):
     )
 
 
-def test_check_makes_no_ledger_where_there_is_none(url, tmp_path):
+def test_check_does_not_create_a_ledger(url, tmp_path):
     code, text = run("check", "--store", url)
     assert (code, "no ledger at" in text) == (5, True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_check_of_a_damaged_ledger_tells_the_way_out(url, tmp_path):
+def test_check_of_a_damaged_ledger_says_how_to_restore_it(url, tmp_path):
     fill(url)
     assert run("backup", "--store", url)[0] == 0
     (tmp_path / "evertick.db").write_bytes(b"\xff" * 9_000)
@@ -140,6 +140,6 @@ def test_a_server_is_migrated_and_checked(kind, request):
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
-def test_a_server_that_is_away_is_said(scheme):
+def test_an_unreachable_server_is_reported(scheme):
     code, text = run("check", "--store", f"{scheme}://u@127.0.0.1:1/x")
     assert (code, "did not answer" in text) == (5, True)

@@ -242,7 +242,7 @@ class TestNodesThatRace:
         assert sum(refused.values()) == 3 * len(wanted)
         assert nodes[0].counters() == {"entries.scheduler": len(wanted)}
 
-    def test_a_deadlock_is_broken_and_both_go_on(self, opened):
+    def test_a_deadlock_is_broken_and_both_continue(self, opened):
         one, other = opened(), opened()
         enter(one, planned(occurrence(NINE)), planned(occurrence(TEN)))
         meeting = threading.Barrier(2)
@@ -285,7 +285,7 @@ class TestNodesThatRace:
         racing.join()
         assert taken == [2]
 
-    def test_a_node_that_freezes_inside_a_commit_keeps_nobody_waiting(self, opened, monkeypatch):
+    def test_a_node_that_freezes_inside_a_commit_blocks_no_other_node(self, opened, monkeypatch):
         """Its session is ended by the server, so that the other has its locks before the frozen one wakes up."""
         frozen, other = opened(), opened()
         frozen.lease([lease_of(7)], "node-1", 1, NINE)

@@ -71,7 +71,7 @@ def test_a_node_that_freezes_with_leases_locked_does_not_keep_them_from_others(u
 
 
 @pytest.mark.parametrize("kind", slow_servers)
-def test_of_nodes_that_ask_for_the_last_place_at_once_one_gets_it(url, store):
+def test_one_of_several_nodes_gets_the_last_slot_of_a_queue(url, store):
     stores = [store, *(open_store(url) for _ in range(3))]
     try:
         for round_number in range(10):
@@ -93,7 +93,7 @@ def test_of_nodes_that_ask_for_the_last_place_at_once_one_gets_it(url, store):
 
 
 @pytest.mark.parametrize("kind", slow_servers)
-def test_whoever_reads_the_whole_ledger_may_take_longer_than_one_that_holds_others_up(store):
+def test_a_read_of_the_whole_ledger_may_take_longer_than_a_write(store):
     longest = {"postgresql": "SHOW idle_in_transaction_session_timeout"}.get(
         store._writer.dialect.name, "SELECT @@idle_readonly_transaction_timeout"
     )
@@ -174,7 +174,7 @@ class TestPostgres:
         with pytest.raises(StoreUnavailable, match="is read-only"):
             store.load()
 
-    def test_whoever_waits_is_told_of_a_request(self, url, store):
+    def test_a_waiting_node_is_notified_of_a_request(self, url, store):
         assert store.wait_for_requests(0)  # the first time: what came before was told to nobody
         assert not store.wait_for_requests(0)
         told: list[bool] = []
@@ -187,7 +187,7 @@ class TestPostgres:
         other.close()
         assert told == [True]
 
-    def test_a_request_told_between_two_waits_is_not_missed(self, store):
+    def test_a_request_announced_between_two_waits_is_not_missed(self, store):
         store.wait_for_requests(0)
         store.commit(Batch(by="cli", requests=[asked()]))
         assert store.wait_for_requests(60)

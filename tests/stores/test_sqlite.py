@@ -41,6 +41,15 @@ def filled(path, lines: int = 2_000) -> None:
 
 
 class TestTheFile:
+    def test_the_pages_that_connections_keep_are_limited_together(self, store):
+        """A process that serves for months would otherwise grow with its ledger."""
+
+        def kept(engine) -> int:
+            with engine.connect() as connection:
+                return -connection.exec_driver_sql("PRAGMA cache_size").scalar()
+
+        assert kept(store._writer) + store._reader.pool.size() * kept(store._reader) <= 48_000
+
     def test_only_its_owner_may_read_it_and_what_lies_beside_it(self, store, path):
         enter(store, planned(occurrence()))
         modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
@@ -55,7 +64,7 @@ class TestTheFile:
         with store._naming_errors(), store._reader.connect() as connection, pytest.raises(Exception, match="readonly"):
             connection.exec_driver_sql("DELETE FROM evertick_runs")
 
-    def test_a_folder_that_cannot_be_made_is_said(self, tmp_path):
+    def test_a_folder_that_cannot_be_created_is_reported(self, tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(StoreUnavailable, match="cannot be opened"):
             SqliteStore(tmp_path / "file" / "evertick.db")
@@ -76,7 +85,7 @@ LEAF_OF_AN_INDEX = 0x0A
 
 
 class TestFullCheck:
-    def test_it_finds_what_the_quick_one_at_the_start_misses(self, path):
+    def test_a_full_check_finds_what_the_quick_check_at_the_start_misses(self, path):
         filled(path)
         flip_an_index(path)
         store = SqliteStore(path)  # it starts
@@ -88,7 +97,7 @@ class TestFullCheck:
         with store._writer.begin():
             assert store.full_check() is None
 
-    def test_it_ends_when_it_is_told_to(self, path):
+    def test_a_full_check_ends_on_request(self, path):
         filled(path)
         store = SqliteStore(path)
         with pytest.raises(InterruptedError):

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-log = logging.getLogger("evertick.companion")
+log = logging.getLogger("evertick.child")
 
 _NOT_FOR_OTHERS: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """Between the service manager and the scheduler."""
@@ -30,7 +30,9 @@ class Patience:
     stop_seconds: float = 10.0
     """Between SIGTERM and SIGKILL."""
     start_seconds: float = 120.0
-    """How long it may take until its first heartbeat."""
+    """How long it may take until its first heartbeat. A child that takes longer is killed, and its next start may take
+    twice as long: on a machine without free processors every start would otherwise end in the middle."""
+    longest_start_seconds: float = 1_800.0
     silence_seconds: float = 30.0
     """A child without a heartbeat for this long hangs, and is killed."""
 
@@ -44,7 +46,7 @@ def module_command(module: str, *arguments: str) -> list[str]:
 class ChildService:
     """Keeps one child process alive. Its failures never affect the scheduler: they are logged, and it restarts.
 
-    The child's standard input is a pipe that ends with this process; `leash` makes of it that the child does too. Its
+    The child's standard input is a pipe that ends with this process; `parent_watchdog` ends the child then. Its
     standard output is a pipe for signs of life: with `shows_life` a child that writes nothing there is killed and
     started again, because one that hangs answers no request and never ends by itself.
     """
@@ -67,6 +69,7 @@ class ChildService:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._start_seconds = self._patience.start_seconds
         self._thread = threading.Thread(target=self._run, name=f"evertick-{name}", daemon=True)
         self.starts = 0
 
@@ -97,7 +100,7 @@ class ChildService:
                 return
             if time.monotonic() - began >= self._patience.settled_seconds:
                 wait = self._patience.first_seconds
-            log.warning("companion.ended name=%s how=%s again_in=%gs", self.name, ended, wait)
+            log.warning("child.ended name=%s how=%s again_in=%gs", self.name, ended, wait)
             self._stopping.wait(wait)
             wait = min(wait * 2, self._patience.longest_seconds)
 
@@ -126,13 +129,15 @@ class ChildService:
     def _listen(self, process: subprocess.Popen[bytes]) -> bool:
         """Wait until its output ends; False: it hung, and was killed."""
         assert process.stdout is not None
-        patience = self._patience.start_seconds
+        patience = self._start_seconds
+        self._start_seconds = min(patience * 2, self._patience.longest_start_seconds)
         ready = select.poll()  # not select(): it takes no descriptor above 1,023
         ready.register(process.stdout, select.POLLIN)
         while ready.poll(patience * 1_000):
             if not os.read(process.stdout.fileno(), 4096):
                 return True
             patience = self._patience.silence_seconds
+            self._start_seconds = self._patience.start_seconds
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         return False
@@ -144,7 +149,7 @@ def _end(process: subprocess.Popen[bytes], seconds: float) -> None:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
-        log.warning("companion.killed pid=%d", process.pid)
+        log.warning("child.killed pid=%d", process.pid)
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         process.wait()

@@ -8,9 +8,10 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from evertick.dispatch.control import SOCKET, address_of
+from evertick.model.plain_json import Document, Json, number_in, object_in, parse_json
 
 ANSWER_MAX: Final = 64 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 5.0
@@ -31,7 +32,7 @@ class ControlClient:
         self.path = Path(state_folder) / SOCKET
         self._timeout = timeout
 
-    def status(self) -> Mapping[str, Any] | None:
+    def status(self) -> Mapping[str, Json] | None:
         try:
             with self._connect() as connection, connection.makefile("rb") as lines:
                 connection.sendall(_question({"ask": "status"}))
@@ -45,7 +46,7 @@ class ControlClient:
             connection.settimeout(LOOK_SECONDS)
             connection.sendall(_question({"ask": "look"}))
 
-    def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, Any]]:
+    def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Document]:
         """What the scheduler sends, until it ends: first a head with the feed's name, then events and beats.
 
         With the number of the last event and the name of its feed nothing is repeated, and nothing is left out that the
@@ -76,18 +77,18 @@ def _question(asked: Mapping[str, object]) -> bytes:
     return json.dumps({name: value for name, value in asked.items() if value is not None}).encode() + b"\n"
 
 
-def _status(line: bytes) -> Mapping[str, object] | None:
+def _status(line: bytes) -> Mapping[str, Json] | None:
     told = _told(line)
     found = told.get("status") if told is not None else None
     return found if isinstance(found, Mapping) else None
 
 
-def _told(line: bytes) -> Mapping[str, object] | None:
+def _told(line: bytes) -> Document | None:
     try:
-        told = json.loads(line)
+        told = parse_json(line)
     except ValueError:
         return None
-    return told if isinstance(told, Mapping) else None
+    return told if isinstance(told, dict) else None
 
 
 def main() -> int:
@@ -104,11 +105,12 @@ def main() -> int:
     if status is None:
         sys.stdout.write(f"no scheduler answers in {folder}\n")
         return 1
-    planner = status["planner"]
-    lag, still = planner["lag_seconds"], planner["seconds_since_turn"] or 0.0
-    sys.stdout.write(f"{status['node']} has run for {status['uptime_seconds']:.0f} s; planning lags by {lag:.1f} s\n")
+    planner = object_in(status, "planner")
+    lag, still = number_in(planner, "lag_seconds") or 0.0, number_in(planner, "seconds_since_turn") or 0.0
+    uptime = number_in(status, "uptime_seconds") or 0.0
+    sys.stdout.write(f"{status.get('node')} has run for {uptime:.0f} s; planning lags by {lag:.1f} s\n")
     behind = still if flags else lag
-    return 0 if behind < BEHIND_SECONDS or status["is_stopping"] else 1
+    return 0 if behind < BEHIND_SECONDS or status.get("is_stopping") else 1
 
 
 if __name__ == "__main__":

@@ -18,18 +18,18 @@ from evertick.loop.effects import (
     Effect,
     Launch,
     Log,
-    LookUp,
     LookUpOutcomes,
+    LookUpPlacements,
     LookUpStops,
+    LookUpSubRuns,
     Notify,
     ReadReports,
-    Recall,
     Reconcile,
     Record,
     Release,
+    ReportSubRunEnd,
     Resync,
     Stop,
-    TellStep,
 )
 from evertick.loop.messages import LaunchRefused, Message, ReportsRead, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
@@ -50,8 +50,8 @@ LEDGER_SECONDS = 30.0
 
 What the ledger has not confirmed was not started, so the next start decides it again.
 """
-SLEEP_MAX_SECONDS = 5.0
-"""No single sleep is longer: a suspended machine must notice soon after it wakes."""
+SLEEP_MAX_SECONDS = 2.0
+"""No single sleep is longer: a suspended machine must notice soon after it wakes, and requests are looked for."""
 
 
 class Dispatcher:
@@ -68,8 +68,10 @@ class Dispatcher:
         resync: Callable[[], None],
         release: Callable[[Sequence[int]], None],
         read_reports: Callable[[Ledger, Sequence[int]], Sequence[Message]],
-        observe: Callable[[Message | Effect], None] | None = None,
+        turned: Callable[[int], None],
+        observe: Callable[[Sequence[Message | Effect]], None] | None = None,
     ) -> None:
+        """`turned` is called after each iteration, with the monotonic clock."""
         self._state = state
         self._inbox = inbox
         self._writer = writer
@@ -78,6 +80,7 @@ class Dispatcher:
         self._resync = resync
         self._give_away = release
         self._read_reports = read_reports
+        self._turned = turned
         self._observe = observe
         self._leave_at_us: int | None = None
         """When to stop waiting for active runs; the next scheduler finds them."""
@@ -110,11 +113,15 @@ class Dispatcher:
             messages = [TimePassed(self._clock.boottime_us()), *self._inbox.drain()]
             decision = decide(self._state, messages, self._clock.now())
             for effect in decision.effects:
-                self._carry_out(effect)
+                if type(effect) is Launch:  # nearly all of them, in a storm; each is late by those before it
+                    self._launch(effect)
+                else:
+                    self._carry_out(effect)
             if self._observe is not None:
                 self._tell(messages, decision.effects)
             self.turned_at_us = self._clock.monotonic_us()
             self.turns.add(self.turned_at_us - began_us)
+            self._turned(self.turned_at_us)
             if self._state.is_stopping and not self._waits_for_ledger() and not self._has_unfinished():
                 return
             wait = (decision.wake_at - self._clock.now()) / SECOND
@@ -162,18 +169,15 @@ class Dispatcher:
         )
 
     def _tell(self, messages: Sequence[Message], effects: Sequence[Effect]) -> None:
-        """Notify an observer; its errors do not stop scheduling."""
+        """Notify the observer, once for each iteration; its errors do not stop scheduling."""
         assert self._observe is not None
-        for one in (*messages, *effects):
-            try:
-                self._observe(one)
-            except Exception:
-                log.exception("observer.raised")
+        try:
+            self._observe((*messages, *effects))
+        except Exception:
+            log.exception("observer.raised")
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Launch():
-                self._launch(effect)
             case Commit() | Record():
                 self._writer.write(effect)
             case Log(event, fields, is_alarming):
@@ -185,9 +189,9 @@ class Dispatcher:
                     executor.stop(key, attempt, detail)
             case Reconcile(runs):
                 self._reconcile(runs)
-            case LookUp(keys):
+            case LookUpSubRuns(keys):
                 self._writer.write(Ask(lambda store: look_up(store, keys)))
-            case TellStep():
+            case ReportSubRunEnd():
                 for executor in self._executors.values():
                     if (listener := executor.capabilities.sub_runs) is not None:
                         listener.sub_run_ended(*effect)
@@ -199,7 +203,7 @@ class Dispatcher:
                 self._writer.write(Ask(lambda store: open_runs(store, effect)))
             case ReadReports(number, buckets):
                 self._writer.write(Ask(lambda store: [*self._read_reports(store, buckets), ReportsRead(number)]))
-            case Recall(job_id):
+            case LookUpPlacements(job_id):
                 self._writer.write(Ask(lambda store: [recall(store, job_id)]))
             case Notify():
                 pass  # the announcer reports it
@@ -217,14 +221,15 @@ class Dispatcher:
         name = executor_of(launch.executor) or LOCAL
         executor = self._executors.get(name)
         if executor is None:
-            self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"unknown executor {name!r}"))
+            self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"unknown executor {name!r}", launch.fence))
             return
         try:
             executor.launch(launch)
         except Exception as error:
             # An executor that raises has not accepted the attempt; the run waits and is offered again.
             log.exception("executor.raised executor=%s", name)
-            self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"{type(error).__name__}: {error}"))
+            reason = f"{type(error).__name__}: {error}"
+            self._inbox.report(LaunchRefused(launch.key, launch.attempt, reason, launch.fence))
 
     def _reconcile(self, runs: Sequence[AttemptQuestion]) -> None:
         by_executor: defaultdict[str, list[AttemptQuestion]] = defaultdict(list)

@@ -65,9 +65,9 @@ def kind_of(fact: Fact) -> str | None:
     """None for what is not an event: an occurrence planned ahead, a log line that is not an alarm."""
     if type(fact) is Change:  # most facts are this, so it is checked the fast way
         return RUN
+    if type(fact) is Entry:
+        return None if fact.state is PLANNED else GAP if fact.is_gap else RUN
     match fact:
-        case Entry():
-            return None if fact.state is PLANNED else GAP if fact.is_gap else RUN
         case BucketsGained() | BucketsLost() | NodesSeen():
             return NODE
         case Log(event, _, is_alarming):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from evertick.loop.effects import Commit, Effect, Log, Notify, Record
@@ -29,7 +29,15 @@ class Withdrawn(NamedTuple):
     keys: Sequence[RunKey]
 
 
-Fact: TypeAlias = Entry | Change | Withdrawn | Log | Notify | BucketsGained | BucketsLost | MembersSeen | NodesSeen
+class Answered(NamedTuple):
+    """Requests whose answers the ledger has."""
+
+    requests: Collection[str]
+
+
+Fact: TypeAlias = (
+    Entry | Change | Withdrawn | Answered | Log | Notify | BucketsGained | BucketsLost | MembersSeen | NodesSeen
+)
 Listener: TypeAlias = Callable[[Sequence[Fact]], None]
 
 _TELLING = frozenset(
@@ -52,10 +60,12 @@ class Facts:
         self._changes: dict[int, Sequence[Change]] = {}
         """Not known to be written yet, by the number of the write."""
 
-    def __call__(self, seen: Message | Effect) -> None:
+    def __call__(self, seen: Sequence[Message | Effect]) -> None:
         # In a storm, nearly everything here is a launch or a report that the ledger has not answered yet.
-        if type(seen) not in _TELLING:
-            return
+        for one in [one for one in seen if type(one) in _TELLING]:
+            self._see(one)
+
+    def _see(self, seen: Message | Effect) -> None:
         match seen:
             case Record(number, changes):
                 self._changes[number] = changes
@@ -63,7 +73,7 @@ class Facts:
                 written = [change for number in numbers for change in self._changes.pop(number, ())]
                 self._tell([change for change in written if change.key not in refused] if refused else written)
             case Commit(number, batch):
-                if batch.entries or batch.changes or batch.withdrawn:
+                if batch.entries or batch.changes or batch.withdrawn or batch.answers:
                     self._batches[number] = batch
             case BatchCommitted(number, refused, crowded, overruled):
                 committed = self._batches.pop(number, None)
@@ -88,7 +98,9 @@ class Facts:
 
 
 def _facts_of(batch: Batch, refused: frozenset[RunKey], unwritten: frozenset[RunKey]) -> list[Fact]:
-    found: list[Fact] = [Withdrawn(batch.withdrawn)] if batch.withdrawn else []
+    # First, so that a listener finds it without reading all changes of a storm.
+    found: list[Fact] = [Answered(batch.answers.keys())] if batch.answers else []
+    found += [Withdrawn(batch.withdrawn)] if batch.withdrawn else []
     found += [entry for entry in batch.entries if entry.key not in refused]
     found += [change for change in batch.changes if change.key not in refused and change.key not in unwritten]
     return found

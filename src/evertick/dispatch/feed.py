@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from evertick.dispatch.broadcast import Broadcast
-from evertick.dispatch.events import DROPPED, RUN, Event, kept, kind_of
+from evertick.dispatch.events import DROPPED, Event, kept, kind_of
 from evertick.dispatch.facts import Fact
 from evertick.loop.messages import NodesSeen
 from evertick.model.instant import Instant
@@ -28,15 +28,15 @@ class Feed(Broadcast[Event]):
     def __call__(self, facts: Sequence[Fact]) -> None:
         """Publish; it is a listener to facts."""
         now = self._now()
-        news = [(kind, fact) for fact in facts if (kind := self._kind_of(fact)) is not None]
+        news = [fact for fact in facts if type(fact) is Change or self._is_event(fact)]
         # A storm may bring more at once than the ring holds; items that would be overwritten are only counted.
         overwritten = max(0, len(news) - self.size)
         self.publish(lambda number: _events(news[overwritten:], now, number), overwritten)
 
-    def _kind_of(self, fact: Fact) -> str | None:
-        if type(fact) is Change:
-            return RUN
-        return None if isinstance(fact, NodesSeen) and not self._is_news(fact) else kind_of(fact)
+    def _is_event(self, fact: Fact) -> bool:
+        if isinstance(fact, NodesSeen) and not self._is_news(fact):
+            return False
+        return kind_of(fact) is not None
 
     def _is_news(self, seen: NodesSeen) -> bool:
         """Nodes are listed every two seconds, and rarely change."""
@@ -44,6 +44,8 @@ class Feed(Broadcast[Event]):
         return is_news
 
 
-def _events(news: Sequence[tuple[str, Fact]], now: Instant, first: int) -> Iterator[Event]:
-    for number, (kind, fact) in enumerate(news, first):
+def _events(news: Sequence[Fact], now: Instant, first: int) -> Iterator[Event]:
+    for number, fact in enumerate(news, first):
+        kind = kind_of(fact)
+        assert kind is not None
         yield Event(number, now, kind, kept(fact))

@@ -13,9 +13,16 @@ from evertick.dispatch.runs_lease import RunsLease
 from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.balance import share_of
 from evertick.loop.messages import BucketsLost, LeaseRenewed, Message, NodesSeen, OrphansFound
-from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
-from evertick.model.ledger import FORGOTTEN_PREFIX, NODE_PREFIX, Lease, bucket_lease, nodes_forgotten, runs_held
+from evertick.model.ledger import (
+    BUCKETS,
+    FORGOTTEN_PREFIX,
+    NODE_PREFIX,
+    Lease,
+    bucket_lease,
+    nodes_forgotten,
+    runs_held,
+)
 from evertick.store import Ledger
 
 log = logging.getLogger("evertick.leadership")

@@ -11,7 +11,7 @@ from evertick.loop.messages import (
     Message,
     OpenRunsSeen,
     OutcomesSeen,
-    PlacementsRecalled,
+    PlacementsSeen,
     StopsSeen,
     StopWanted,
     SubRunFound,
@@ -23,7 +23,7 @@ from evertick.model.instant import Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, LAUNCHING, LOST, OPEN, RUNNING, SUCCEEDED, TIMED_OUT
 from evertick.model.run import LedgerRow, RunKey
 from evertick.routing.strategies import HISTORY
-from evertick.store import Ledger, RunFilter
+from evertick.store import Ledger, RunFilter, find_line
 
 PAGE = 1_000
 JOBS_TOGETHER = 500
@@ -69,18 +69,7 @@ def _last_successes(store: Ledger, newest: Mapping[str, Sequence[LedgerRow]]) ->
 def look_up(store: Ledger, keys: Sequence[RunKey]) -> list[Message]:
     """Their lines, and how the requests for them were answered."""
     answers = {request.id: request.answer or "" for request in store.requests([key.origin for key in keys])}
-    return [SubRunsSeen([SubRunFound(key, answers.get(key.origin), _row(store, key)) for key in keys])]
-
-
-def _row(store: Ledger, key: RunKey) -> LedgerRow | None:
-    where = RunFilter(job_ids=[key.job_id], since=key.scheduled_for, until=key.scheduled_for + 1)
-    after = None
-    while True:
-        page = store.query(where, after, PAGE)
-        found = next((row for row in page.rows if row.key == key), None)
-        if found is not None or page.after is None:
-            return found
-        after = page.after
+    return [SubRunsSeen([SubRunFound(key, answers.get(key.origin), find_line(store, key)) for key in keys])]
 
 
 def outcomes(store: Ledger, asked: LookUpOutcomes) -> list[Message]:
@@ -106,7 +95,7 @@ def _active_rows(store: Ledger, asked: LookUpStops) -> Iterator[LedgerRow]:
     job_ids = sorted({key.job_id for key in asked.keys})
     for first in range(0, len(job_ids), JOBS_TOGETHER):
         names = job_ids[first : first + JOBS_TOGETHER]
-        where = RunFilter(job_ids=names, states=(LAUNCHING, RUNNING), executors=(asked.executor,))
+        where = RunFilter(job_ids=names, states=(LAUNCHING, RUNNING), executors=(asked.executor,), with_items=True)
         after = None
         while True:
             page = store.query(where, after, PAGE)
@@ -118,12 +107,12 @@ def _active_rows(store: Ledger, asked: LookUpStops) -> Iterator[LedgerRow]:
 
 def open_runs(store: Ledger, audit: Audit) -> list[Message]:
     """The next open entries that are overdue."""
-    where = RunFilter(states=OPEN, until=audit.until, oldest_first=True)
+    where = RunFilter(states=OPEN, until=audit.until, oldest_first=True, with_items=True)
     page = store.query(where, audit.after, audit.limit)
     return [OpenRunsSeen(audit.number, page.rows, page.after)]
 
 
 def recall(store: Ledger, job_id: str) -> Message:
     """Where the job ran last, by the ledger."""
-    rows = store.query(RunFilter(job_ids=[job_id]), limit=HISTORY).rows
-    return PlacementsRecalled(job_id, [row.executor for row in reversed(rows) if row.executor])
+    rows = store.query(RunFilter(job_ids=[job_id], with_items=True), limit=HISTORY).rows
+    return PlacementsSeen(job_id, [row.executor for row in reversed(rows) if row.executor])

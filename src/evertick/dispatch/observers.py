@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.dispatcher import Dispatcher
@@ -68,7 +68,8 @@ class Observers:
         """Add a listener to facts; call it before the loop starts."""
         self._facts.listeners.append(listener)
 
-    def __call__(self, seen: Message | Effect) -> None:
+    def __call__(self, seen: Sequence[Message | Effect]) -> None:
+        """What one iteration of the loop received and decided."""
         self._facts(seen)
 
     def start(self, dispatcher: Dispatcher, writer: Writer) -> None:

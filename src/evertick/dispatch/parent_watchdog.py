@@ -22,7 +22,7 @@ FORCE_SECONDS = 10.0
 
 def hold(descriptor: int = 0) -> None:
     """End this process when standard input does."""
-    threading.Thread(target=_wait, args=(descriptor,), name="evertick-leash", daemon=True).start()
+    threading.Thread(target=_wait, args=(descriptor,), name="evertick-parent-watchdog", daemon=True).start()
 
 
 def end_with_parent() -> None:

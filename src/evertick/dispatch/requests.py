@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -11,12 +10,15 @@ from typing import Final, TypeAlias
 from evertick.dispatch.writer import Ask
 from evertick.errors import StoreError
 from evertick.loop.messages import Message
-from evertick.model.bucket import BUCKETS
+from evertick.model.instant import SECOND
+from evertick.model.ledger import BUCKETS
 from evertick.store import ChangeStamps, Ledger, Request, RequestAnnouncements
 
 log = logging.getLogger("evertick.requests")
 
 POLL_SECONDS: Final = 1.0
+EARLY_SECONDS: Final = 0.1
+"""A look may be this early: the loop does not wake a second time for it."""
 STAMP_SECONDS: Final = 2.0
 """Time between two checks of the stamp of a ledger that has one: the submitter notifies the scheduler by its socket."""
 UNSTAMPED_LOOKS: Final = 30
@@ -49,11 +51,17 @@ class RequestPoller:
         self._stamps = stamps
         self._stamp: object = None
         self._looks = 0
+        self._look_at_us = 0
         self._is_polling = False
 
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(POLL_SECONDS if self._stamps is None else STAMP_SECONDS)
+    def turned(self, at_us: int) -> None:
+        """The loop has ended an iteration, which it does each second or two: look if a look is due.
+
+        A timer of its own would wake an idle scheduler a second time for this.
+        """
+        if at_us >= self._look_at_us:
+            seconds = POLL_SECONDS if self._stamps is None else STAMP_SECONDS
+            self._look_at_us = at_us + int((seconds - EARLY_SECONDS) * SECOND)
             if self.may_have_news():
                 self.poll()
 

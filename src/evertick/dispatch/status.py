@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Mapping
+from functools import cache
+from typing import Final, TypeVar
 
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.dispatcher import Dispatcher
@@ -25,6 +26,7 @@ BOUNDS_US: Final = tuple(
 )
 """The bounds of the histograms: from a millisecond to five minutes."""
 PERCENTS: Final = (50, 90, 99, 99.9)
+Name = TypeVar("Name", bound=Hashable)
 
 
 def histogram_data(histogram: Histogram) -> dict[str, object]:
@@ -136,9 +138,9 @@ class Status:
             **{name: told() for name, told in self.extra.items()},
         }
 
-    def _members(self) -> dict[str, object]:
+    def _members(self) -> Mapping[str, object]:
         """By the name that runs have: `local@node`, or the executor's with its member's."""
-        found: dict[str, Any] = {}
+        found: dict[str, dict[str, object]] = {}
         for name, executor in self._executors.items():
             for member in executor.members():
                 where = self._state.node if member.name == name else member.name
@@ -181,10 +183,11 @@ def _jump(numbers: Statistics) -> dict[str, object] | None:
     return {"at": to_text(at), "seconds": by_us / SECOND}
 
 
-def _counts(counts: Mapping[Any, int]) -> dict[str, int]:
+def _counts(counts: Mapping[Name, int]) -> dict[str, int]:
     return {str(name): number for name, number in dict(counts).items()}
 
 
+@cache  # the answer to each look at the status has it, and the metadata is read from the disk
 def _version() -> str:
     from importlib.metadata import version
 

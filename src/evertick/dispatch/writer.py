@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -16,7 +17,7 @@ from evertick.model.instant import Instant
 from evertick.model.ledger import Committed
 from evertick.model.lifecycle import LAUNCHING, RUNNING, TERMINAL, SkipReason
 from evertick.model.run import Change, Entry, RunKey
-from evertick.planning.planner import skip_around
+from evertick.planning.entries import skip_around
 from evertick.planning.schedules import compile_all, excluded_of
 from evertick.store import Ledger, RunFilter
 
@@ -41,6 +42,8 @@ HOLD_SECONDS = 0.2
 
 The next scheduler asks the executors about runs whose launch was not written, so the wait breaks no promise.
 """
+HOLD_SECONDS_EACH = 0.000_03
+"""And so much longer for each of the launches: the loop takes up the reports of all of them before it tells one end."""
 
 
 class Writer:
@@ -110,19 +113,23 @@ class Writer:
         changes: list[Change] = list(first.changes)
         numbers = [first.number]
         has_following, following = False, None
-        hold_seconds = HOLD_SECONDS if _are_launches(first.changes) else 0.0
+        hold_until = time.monotonic() + hold_seconds_of(first.changes) if are_launches(first.changes) else 0.0
         while len(changes) < TOGETHER_MAX:
             try:
-                following = self._queue.get(timeout=hold_seconds) if hold_seconds else self._queue.get_nowait()
+                hold_seconds = hold_until and hold_until - time.monotonic()
+                following = self._queue.get(timeout=hold_seconds) if hold_seconds > 0 else self._queue.get_nowait()
             except queue.Empty:
                 break
+            if hold_until and isinstance(following, Commit) and may_overtake_launches(following):
+                self._commit(following)
+                continue
             if not isinstance(following, Record):
                 has_following = True
                 break
             changes += following.changes
             numbers.append(following.number)
-            if not _are_launches(following.changes):
-                hold_seconds = 0.0
+            if not are_launches(following.changes):
+                hold_until = 0.0
         folded = fold(changes)
         refused = self._insist(lambda: self._store.record(folded))
         if refused is not None:
@@ -164,9 +171,24 @@ class Writer:
                 return result
 
 
-def _are_launches(changes: Sequence[Change]) -> bool:
+def may_overtake_launches(commit: Commit) -> bool:
+    """Whether a commit may be written before launches that were decided before it: it only enters what is to come.
+
+    Otherwise the plan of each second would end the wait for the ends of runs that were launched in the one before.
+    """
+    batch = commit.batch
+    speaks_of_runs = batch.changes or batch.withdrawn or batch.rewinds or batch.claims
+    return not (speaks_of_runs or batch.requests or batch.answers)
+
+
+def are_launches(changes: Sequence[Change]) -> bool:
     """Whether these changes only record launches; for most others the first one shows it."""
     return all(change.state is LAUNCHING for change in changes)
+
+
+def hold_seconds_of(launches: Sequence[Change]) -> float:
+    """How long these launches wait for what follows them."""
+    return HOLD_SECONDS + HOLD_SECONDS_EACH * len(launches)
 
 
 def launched_in(changes: Sequence[Change], refused: frozenset[RunKey]) -> list[tuple[RunKey, int]]:

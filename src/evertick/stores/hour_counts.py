@@ -64,7 +64,8 @@ class Cells:
     """Stretches of time between consecutive bounds, filled from hours, from parts of hours, and from open entries.
 
     An hour belongs to the cell in which it begins. Where a bound is inside an hour, the rest of the hour behind the
-    bound is moved to the next cell. So no hour may have two bounds inside it.
+    bound is moved to the next cell. So no hour may have two bounds inside it. Runs of items are left out: each is a
+    part of another run.
     """
 
     def __init__(self, bounds: Sequence[Instant]) -> None:
@@ -79,7 +80,7 @@ class Cells:
         return [(bound, hour_of(bound) + HOUR) for bound in self.bounds if bound % HOUR]
 
     def add(self, cell: int, kind: Kind, entries: int, occurrences: int) -> None:
-        if 0 <= cell < len(self.bounds) - 1:
+        if 0 <= cell < len(self.bounds) - 1 and kind[1] is not Trigger.ITEM:
             counts = self._counts[(cell, *kind)]
             counts[0] += entries
             counts[1] += occurrences

@@ -55,7 +55,7 @@ def change(job_id: str, state, **known: Any) -> Change:
     return Change(RunKey(job_id, NOON), state, NOON + SECOND, **known)
 
 
-def test_a_job_without_routes_is_heard_of_when_the_settings_want_all_jobs_heard_of():
+def test_a_job_without_routes_is_reported_if_the_settings_report_all_jobs():
     job = Job("a")
     with announcer_of(job) as (announcer, kept):
         announcer([change("a", FAILED)])
@@ -65,7 +65,7 @@ def test_a_job_without_routes_is_heard_of_when_the_settings_want_all_jobs_heard_
     assert kept.told == [("on_failure", "a")]
 
 
-def test_a_receiver_that_the_job_and_the_settings_name_is_told_once():
+def test_a_receiver_that_the_job_and_the_settings_name_is_notified_once():
     with announcer_of(Job("a", notify=ALL), routes=ALL) as (announcer, kept):
         announcer([change("a", FAILED)])
     assert kept.told == [("on_failure", "a")]
@@ -78,14 +78,14 @@ def test_what_is_not_the_end_of_anything_is_not_judged():
     assert kept.told == []
 
 
-def test_a_run_that_started_late_and_an_occurrence_that_was_missed_are_told():
+def test_a_run_that_started_late_and_an_occurrence_that_was_missed_are_reported():
     with announcer_of(Job("a", notify=ALL)) as (announcer, kept):
         announcer([change("a", RUNNING, started_at=NOON + 60 * SECOND, attempt=1)])
         announcer([Entry(RunKey("a", NOON + SECOND), SKIPPED, Trigger.SCHEDULER, NOON, SkipReason.MISSED)])
     assert kept.told == [("on_late", "a"), ("on_missed", "a")]
 
 
-def test_a_deadline_that_passed_is_told_with_its_occurrence():
+def test_a_deadline_that_passed_is_reported_with_its_occurrence():
     with announcer_of(Job("a", notify=ALL)) as (announcer, kept):
         times = {"scheduled_for": to_text(NOON), "deadline": to_text(NOON + 1200 * SECOND)}
         announcer([Log("job.deadline_missed", {"job": "a", **times}, True)])
@@ -100,7 +100,7 @@ def test_a_failure_before_this_process_is_remembered_so_that_a_recovery_is_one()
     assert kept.told == [("on_recovered", "a")]
 
 
-def test_a_broken_constraint_is_told_to_the_address_it_names(monkeypatch):
+def test_a_broken_constraint_is_reported_to_the_address_it_names(monkeypatch):
     with receiver() as hook:
         monkeypatch.setenv("HOOK", hook.url)
         announcer = Announcer(NotifySettings(allowed_targets=("127.0.0.1",)), lambda _: None, lambda: NOON)

@@ -34,7 +34,7 @@ def send(channel, settings=SETTINGS, guard=HERE, what=None, environ=None):
     return deliver(what or message(detail="exit 3"), channel, settings, guard, environ or {})
 
 
-def test_a_webhook_is_told_everything_as_json():
+def test_a_webhook_receives_everything_as_json():
     with receiver() as here:
         outcome = send(Webhook(here.url, (("Authorization", "Bearer x"),)))
     assert outcome.is_delivered
@@ -90,19 +90,19 @@ def test_a_secret_address_is_looked_up_when_it_is_needed(tmp_path):
 
 
 @pytest.mark.parametrize("secret", [Secret("env", "NO_HOOK"), Secret("file", "/no/such/file")])
-def test_a_secret_that_is_not_there_is_not_tried_again(secret):
+def test_a_missing_secret_is_not_retried(secret):
     outcome = send(Webhook(secret))
     assert not outcome.may_retry
     assert secret.name in outcome.detail
 
 
-def test_slack_is_told_a_text_in_which_nothing_is_a_mention():
+def test_slack_receives_a_text_in_which_nothing_is_a_mention():
     with receiver() as here:
         assert send(Slack(here.url), what=message(text="<!channel> & co", detail="a > b")).is_delivered
     assert json.loads(here.told[0][3]) == {"text": "&lt;!channel&gt; &amp; co\na &gt; b"}
 
 
-def test_what_was_held_back_is_said():
+def test_suppressed_events_are_counted_in_the_message():
     assert slack_text(message()._replace(folded=4)) == "It failed. 4 more events of this kind since the last message."
 
 
@@ -176,7 +176,7 @@ def test_a_ping_is_a_get():
     assert here.told[0][:2] == ("GET", "/hook/secret-token")
 
 
-def test_whom_a_channel_reaches_is_shown_without_secrets():
+def test_the_receiver_of_a_channel_is_shown_without_secrets():
     assert receiver_of(Webhook("https://example.org/token")) == "https://example.org/***"
     assert receiver_of(Slack(Secret("env", "HOOK"))) == "secret env HOOK"
     assert receiver_of(Mail(("a@b.c", "d@e.f"))) == "mail to a@b.c, d@e.f"

@@ -62,6 +62,11 @@ INSIDE = {
     "teredo": "2001:0:7f00:1::1",
     "multicast 6": "ff02::1",
     "documentation 6": "2001:db8::1",
+    "new documentation 6": "3fff::1",
+    "stateless translation of loopback": "::ffff:0:7f00:1",
+    "not given out": "4000::1",
+    "the host of Azure": "168.63.129.16",
+    "relays of 6to4": "192.88.99.1",
 }
 
 
@@ -78,7 +83,7 @@ def test_an_address_outside_is_allowed(address):
     assert guard.check("https://hooks.example.org/x").addresses == (ip_address(address),)
 
 
-def test_one_address_inside_among_many_is_enough_to_refuse():
+def test_a_single_inside_address_among_many_is_enough_to_refuse():
     guard, _ = guard_with(["8.8.8.8", "10.0.0.1"])
     with pytest.raises(Refused, match=r"10\.0\.0\.1"):
         guard.check("https://hooks.example.org/x")
@@ -106,7 +111,7 @@ def test_the_operator_may_allow_targets_inside(allowed, address, is_allowed):
 
 
 @pytest.mark.parametrize("entry", ["", "http://x/", "10.0.0.0/33", "a b"])
-def test_an_entry_that_is_no_target_is_refused(entry):
+def test_an_entry_that_is_not_a_target_is_refused(entry):
     with pytest.raises(SettingsError, match="neither a host nor a network"):
         EgressGuard.allowing([entry])
 
@@ -239,7 +244,7 @@ def test_a_certificate_must_fit_the_name(monkeypatch, tls_receiver):
         connect(guard.check(f"https://other.test:{tls_receiver}/"), 5)
 
 
-def test_a_certificate_that_nobody_signed_is_refused(monkeypatch, tls_receiver):
+def test_an_unsigned_certificate_is_refused(monkeypatch, tls_receiver):
     monkeypatch.delenv("SSL_CERT_FILE")
     guard, _ = guard_with(["127.0.0.1"], "127.0.0.0/8")
     with pytest.raises(ssl.SSLCertVerificationError):

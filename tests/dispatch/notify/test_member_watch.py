@@ -26,7 +26,7 @@ def texts(watch: MemberWatch, *members: Member) -> list[str]:
     return [message.text for message in watch.seen("fleet", members, NINE)]
 
 
-def test_it_is_told_once_when_it_goes_and_once_when_it_is_back():
+def test_a_member_is_reported_once_when_it_goes_and_once_when_it_is_back():
     watch = MemberWatch(CHANNELS)
     assert texts(watch, THERE) == texts(watch, AWAITED) == []
     gone = "The member ex-a of the fleet is missing: it was last seen at 2026-03-02T09:00:00Z."
@@ -36,7 +36,7 @@ def test_it_is_told_once_when_it_goes_and_once_when_it_is_back():
     assert texts(watch, MISSING) == [gone]
 
 
-def test_one_that_was_never_there_is_missing_and_one_that_is_not_expected_is_not():
+def test_an_expected_member_that_never_came_is_missing_and_an_unexpected_one_is_not():
     never = Member("ex-z", False, 0, is_expected=True)
     assert texts(MemberWatch(CHANNELS), never, MISSING._replace(is_expected=False)) == [
         "The member ex-z of the fleet is missing: it was not seen yet."
@@ -66,7 +66,7 @@ def _owns(is_owner: bool, _bucket: object) -> bool:
     return is_owner
 
 
-def test_of_the_nodes_that_see_it_the_one_that_owns_its_bucket_tells():
+def test_only_the_owner_of_the_bucket_reports_it():
     told = []
     for is_owner in (True, False):
         sent = Sent()
@@ -79,7 +79,7 @@ def test_of_the_nodes_that_see_it_the_one_that_owns_its_bucket_tells():
             sender=sent,
         )
         announcer.start()
-        Facts([announcer])(MembersSeen("fleet", [MISSING]))
+        Facts([announcer])([MembersSeen("fleet", [MISSING])])
         announcer.stop(30)
         told.append(len(sent.messages))
     assert told == [1, 0]

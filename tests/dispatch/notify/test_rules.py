@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.dispatch.notify.announcer import Notifier, subject_of
-from evertick.dispatch.notify.rules import Book, Happening, Manners, Subject, flush, judge
+from evertick.dispatch.notify.rules import Happening, RateLimits, SendHistory, Subject, flush, judge
 from evertick.model.constraint import MaxExpectedRunTime
 from evertick.model.instant import HOUR, MINUTE, SECOND, to_text
 from evertick.model.job import Job
@@ -41,11 +41,11 @@ FAILURE, SUCCESS, MISSED, LATE, RECOVERED, STREAK = (
     NotifyEvent.RECOVERED,
     NotifyEvent.SKIPPED_STREAK,
 )
-NEVER_QUIET = Manners(quiet_us=0)
+NEVER_QUIET = RateLimits(quiet_us=0)
 
 
 def told(happenings, to=None, manners=NEVER_QUIET, book=None):
-    book = book or Book()
+    book = book or SendHistory()
     return [(m.event, m.folded) for one in happenings for m in judge(book, to or subject(), one, manners)]
 
 
@@ -70,7 +70,7 @@ def test_the_end_of_a_run(state, event):
 
 
 @pytest.mark.parametrize("reason", SkipReason)
-def test_a_skip_is_no_failure(reason):
+def test_a_skip_does_not_count_as_a_failure(reason):
     assert FAILURE not in events([skipped(reason, minute) for minute in range(10)])
 
 
@@ -81,7 +81,7 @@ def test_an_occurrence_that_is_not_made_up_was_missed(reason):
 
 def test_a_gap_is_one_message_that_counts():
     gap = skipped(SkipReason.MISSED, occurrences=1_440, through=NOON + 24 * HOUR)
-    (message,) = judge(Book(), subject(MISSED), gap, NEVER_QUIET)
+    (message,) = judge(SendHistory(), subject(MISSED), gap, NEVER_QUIET)
     assert message.text == (
         "Daily report missed 1,440 occurrences from 2027-01-15T08:00:00Z to 2027-01-16T08:00:00Z. They will not run."
     )
@@ -92,11 +92,11 @@ def test_only_the_first_success_after_a_failure_is_a_recovery():
     assert events(run, FAILURE, RECOVERED) == [FAILURE, FAILURE, RECOVERED]
 
 
-def test_a_retry_that_succeeds_tells_nothing_but_the_success():
+def test_a_successful_retry_reports_only_the_success():
     assert events([ended(RUNNING), ended(RETRYING), ended(RUNNING, attempt=2), ended(SUCCEEDED)]) == [SUCCESS]
 
 
-def test_a_cancelled_run_is_no_recovery_and_hides_none():
+def test_a_cancelled_run_neither_is_a_recovery_nor_hides_one():
     assert events([ended(FAILED), ended(CANCELLED, 1), ended(SUCCEEDED, 2)], RECOVERED) == [RECOVERED]
 
 
@@ -124,9 +124,9 @@ def test_a_run_that_takes_longer_than_expected_is_late():
     assert told(run, to) == [(LATE, 0)]
 
 
-def test_skips_in_a_row_are_told_when_they_are_three_and_whenever_they_have_doubled():
+def test_skips_in_a_row_are_reported_when_they_are_three_and_whenever_they_have_doubled():
     run = [skipped(SkipReason.OVERLAP, minute) for minute in range(13)]
-    book = Book()
+    book = SendHistory()
     assert [len(judge(book, subject(STREAK), one, NEVER_QUIET)) for one in run] == [
         0,
         0,
@@ -155,27 +155,27 @@ def test_a_run_in_between_ends_the_row():
 
 
 @pytest.mark.parametrize("reason", [SkipReason.PAUSED, SkipReason.DISABLED, SkipReason.ALREADY_SUCCEEDED])
-def test_skips_that_somebody_wanted_are_no_row(reason):
+def test_wanted_skips_are_no_streak(reason):
     assert events([skipped(reason, minute) for minute in range(9)]) == []
 
 
-def test_a_job_that_tells_nobody_is_not_even_remembered():
-    book = Book()
+def test_a_job_without_notifications_is_not_remembered():
+    book = SendHistory()
     assert judge(book, Subject("report"), ended(FAILED), NEVER_QUIET) == []
     assert book.jobs == {}
 
 
-def test_each_channel_of_an_event_is_told_once():
+def test_each_channel_of_an_event_is_notified_once():
     routes = (Route(FAILURE, (HOOK, Slack("https://x"))), Route(FAILURE, (HOOK,)), Route(SUCCESS, (HOOK,)))
-    (message,) = judge(Book(), Subject("report", "", routes), ended(FAILED), NEVER_QUIET)
+    (message,) = judge(SendHistory(), Subject("report", "", routes), ended(FAILED), NEVER_QUIET)
     assert message.channels == (HOOK, Slack("https://x"))
 
 
 # --- manners
 
 
-def test_the_same_event_is_told_once_in_the_quiet_time_and_the_others_are_counted_at_its_end():
-    book, manners = Book(), Manners(quiet_us=10 * MINUTE)
+def test_the_same_event_is_reported_once_in_the_quiet_time_and_the_others_are_counted_at_its_end():
+    book, manners = SendHistory(), RateLimits(quiet_us=10 * MINUTE)
     run = [ended(FAILED, minute) for minute in range(5)]
     assert told(run, manners=manners, book=book) == [(FAILURE, 0)]
     assert flush(book, NOON + 10 * MINUTE, manners) == []
@@ -185,7 +185,7 @@ def test_the_same_event_is_told_once_in_the_quiet_time_and_the_others_are_counte
 
 
 def test_an_event_after_the_quiet_time_carries_what_was_held_back():
-    assert told([ended(FAILED, 0), ended(FAILED, 5), ended(FAILED, 20)], manners=Manners()) == [
+    assert told([ended(FAILED, 0), ended(FAILED, 5), ended(FAILED, 20)], manners=RateLimits()) == [
         (FAILURE, 0),
         (FAILURE, 1),
     ]
@@ -193,14 +193,14 @@ def test_an_event_after_the_quiet_time_carries_what_was_held_back():
 
 def test_the_quiet_time_of_one_event_or_job_is_not_that_of_another():
     other = Subject("other", "", subject().routes)
-    book = Book()
-    assert told([ended(FAILED)], manners=Manners(), book=book) == [(FAILURE, 0)]
-    assert told([ended(FAILED)], other, manners=Manners(), book=book) == [(FAILURE, 0)]
-    assert told([skipped(SkipReason.MISSED)], manners=Manners(), book=book) == [(MISSED, 0)]
+    book = SendHistory()
+    assert told([ended(FAILED)], manners=RateLimits(), book=book) == [(FAILURE, 0)]
+    assert told([ended(FAILED)], other, manners=RateLimits(), book=book) == [(FAILURE, 0)]
+    assert told([skipped(SkipReason.MISSED)], manners=RateLimits(), book=book) == [(MISSED, 0)]
 
 
-def test_a_failure_that_was_held_back_is_told_although_the_job_works_again():
-    book, manners = Book(), Manners()
+def test_a_failure_that_was_held_back_is_reported_although_the_job_works_again():
+    book, manners = SendHistory(), RateLimits()
     run = [ended(FAILED, 0), ended(SUCCEEDED, 1), ended(FAILED, 2), ended(SUCCEEDED, 3)]
     assert [event for event, _ in told(run, subject(FAILURE, RECOVERED), manners, book)] == [FAILURE, RECOVERED]
     (message,) = flush(book, NOON + HOUR, manners)
@@ -208,29 +208,29 @@ def test_a_failure_that_was_held_back_is_told_although_the_job_works_again():
     assert message.text.endswith("It has succeeded since then.")
 
 
-def test_a_recovery_that_was_held_back_is_not_told_once_the_job_has_failed_again():
-    book, manners = Book(), Manners(limit=1)
+def test_a_recovery_that_was_held_back_is_not_reported_once_the_job_has_failed_again():
+    book, manners = SendHistory(), RateLimits(limit=1)
     run = [ended(FAILED, 0), ended(SUCCEEDED, 1), ended(FAILED, 2)]
     assert told(run, subject(FAILURE, RECOVERED), manners, book) == [(FAILURE, 0)]
     assert [message.event for message in flush(book, NOON + 2 * HOUR, manners)] == [FAILURE]
 
 
-def test_a_recovery_from_a_failure_that_nobody_heard_of_is_part_of_that_news():
-    book, manners = Book(), Manners(limit=1)
+def test_a_recovery_from_an_unsent_failure_is_part_of_that_message():
+    book, manners = SendHistory(), RateLimits(limit=1)
     told([ended(FAILED)], Subject("noisy", "", subject().routes), manners, book)
     assert told([ended(FAILED), ended(SUCCEEDED, 90)], subject(FAILURE, RECOVERED), manners, book) == []
     (message,) = flush(book, NOON + 2 * HOUR, manners)
     assert (message.event, message.text.endswith("It has succeeded since then.")) == (FAILURE, True)
 
 
-def test_a_recovery_from_a_failure_that_was_told_before_a_restart():
-    book = Book()
+def test_a_recovery_from_a_failure_sent_before_a_restart():
+    book = SendHistory()
     book.remember_failure("report")
     assert told([ended(SUCCEEDED)], subject(FAILURE, RECOVERED), book=book) == [(RECOVERED, 0)]
 
 
 def test_more_messages_than_the_limit_wait_for_room():
-    book, manners = Book(), Manners(quiet_us=0, limit=2)
+    book, manners = SendHistory(), RateLimits(quiet_us=0, limit=2)
     jobs = [Subject(f"job{number}", "", subject().routes) for number in range(5)]
     assert [len(judge(book, job, ended(FAILED), manners)) for job in jobs] == [1, 1, 0, 0, 0]
     assert flush(book, NOON + MINUTE, manners) == []
@@ -238,8 +238,8 @@ def test_more_messages_than_the_limit_wait_for_room():
     assert [message.job_id for message in flush(book, NOON + 4 * HOUR, manners)] == ["job4"]
 
 
-def test_a_forgotten_job_tells_nothing_more():
-    book, manners = Book(), Manners()
+def test_a_forgotten_job_is_not_reported_any_more():
+    book, manners = SendHistory(), RateLimits()
     told([ended(FAILED, 0), ended(FAILED, 1)], manners=manners, book=book)
     book.forget("report")
     assert flush(book, NOON + HOUR, manners) == []
@@ -262,8 +262,8 @@ def happen(run):
 
 
 @given(HAPPENINGS, st.integers(0, 20), st.integers(1, 5))
-def test_every_failure_is_told_in_the_end_by_itself_or_in_a_count(run, quiet_minutes, limit):
-    book, manners = Book(), Manners(quiet_us=quiet_minutes * MINUTE, limit=limit, window_us=10 * MINUTE)
+def test_every_failure_is_reported_in_the_end_by_itself_or_in_a_count(run, quiet_minutes, limit):
+    book, manners = SendHistory(), RateLimits(quiet_us=quiet_minutes * MINUTE, limit=limit, window_us=10 * MINUTE)
     to = subject(FAILURE, RECOVERED, STREAK)
     messages = [message for one in happen(run) for message in judge(book, to, one, manners)]
     for hour in range(2, 30):
@@ -276,16 +276,16 @@ def test_every_failure_is_told_in_the_end_by_itself_or_in_a_count(run, quiet_min
 @given(HAPPENINGS)
 def test_the_same_events_give_the_same_messages(run):
     def all_told():
-        book = Book()
-        return [message for one in happen(run) for message in judge(book, subject(), one, Manners())]
+        book = SendHistory()
+        return [message for one in happen(run) for message in judge(book, subject(), one, RateLimits())]
 
     assert all_told() == all_told()
 
 
 @given(HAPPENINGS, st.integers(1, 5))
 def test_no_more_than_the_limit_is_told_in_any_window(run, limit):
-    manners = Manners(quiet_us=0, limit=limit, window_us=10 * MINUTE)
-    book = Book()
+    manners = RateLimits(quiet_us=0, limit=limit, window_us=10 * MINUTE)
+    book = SendHistory()
     times = [message.at for one in happen(run) for message in judge(book, subject(), one, manners)]
     assert all(sum(at - 10 * MINUTE < other <= at for other in times) <= limit for at in times)
 
@@ -312,9 +312,9 @@ def test_a_job_says_what_is_late_for_it():
     assert subject_of(job) == Subject("report", "Daily report", subject().routes, 5, 9)
 
 
-def test_the_notifier_hands_over_what_is_told_now_and_later():
+def test_the_notifier_hands_over_what_is_reported_now_and_later():
     sent: list[Any] = []
-    notifier = Notifier(sent.extend, Manners())
+    notifier = Notifier(sent.extend, RateLimits())
     notifier.happened([(subject(FAILURE), ended(FAILED, 0)), (subject(FAILURE), ended(FAILED, 1))])
     assert [message.folded for message in sent] == [0]
     notifier.tick(NOON + MINUTE)
@@ -322,17 +322,17 @@ def test_the_notifier_hands_over_what_is_told_now_and_later():
     assert len(sent) == 2
 
 
-def test_an_entry_that_was_stuck_is_told_to_those_who_hear_of_lateness():
+def test_an_entry_that_was_stuck_is_reported_to_those_who_hear_of_lateness():
     one = Happening(RunKey("etl", NOON), PLANNED, NOON + HOUR, is_stuck=True)
-    (message,) = judge(Book(), subject(LATE), one, NEVER_QUIET)
+    (message,) = judge(SendHistory(), subject(LATE), one, NEVER_QUIET)
     assert message.event == LATE
     assert "was stuck in state planned. The scheduler has resumed it." in message.text
     assert events([one], FAILURE) == []
 
 
-def test_a_deadline_that_passed_is_told_to_those_who_hear_of_deadlines():
+def test_a_deadline_that_passed_is_reported_to_those_who_hear_of_deadlines():
     one = Happening(RunKey("etl", NOON), PLANNED, NOON + HOUR, missed_deadline=NOON + MINUTE)
-    (message,) = judge(Book(), subject(NotifyEvent.DEADLINE_MISSED), one, NEVER_QUIET)
+    (message,) = judge(SendHistory(), subject(NotifyEvent.DEADLINE_MISSED), one, NEVER_QUIET)
     assert message.event == NotifyEvent.DEADLINE_MISSED
     due, deadline = to_text(NOON), to_text(NOON + MINUTE)
     assert f"is past its deadline: the occurrence of {due} has not succeeded by {deadline}." in message.text

@@ -71,7 +71,7 @@ def test_what_was_folded_since_is_another_message():
     assert sorted(calls) == [0, 2]
 
 
-def test_a_receiver_that_hangs_holds_up_nobody_else_and_no_sender():
+def test_a_hanging_receiver_blocks_no_other_receiver_and_no_sender():
     may_go_on, others_done = threading.Event(), threading.Event()
     seen, most, under_way = [], 0, 0
     lock = threading.Lock()
@@ -208,7 +208,7 @@ def test_a_heartbeat_pings_while_the_loop_is_alive_and_stops_when_it_is_not(capl
     assert "secret-token" not in caplog.text
 
 
-def test_a_heartbeat_that_fails_or_faults_is_counted_and_goes_on():
+def test_a_failing_heartbeat_is_counted_and_repeated():
     def broken():
         raise RuntimeError("no loop")
 

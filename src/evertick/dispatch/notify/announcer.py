@@ -11,29 +11,29 @@ from typing import Final, NamedTuple, TypeAlias
 
 from evertick.dispatch.facts import Fact
 from evertick.dispatch.notify.config import NotifySettings
-from evertick.dispatch.notify.rules import Book, Happening, Manners, Message, Subject, flush, judge
+from evertick.dispatch.notify.rules import Happening, Message, RateLimits, SendHistory, Subject, flush, judge
 from evertick.dispatch.notify.sender import Sender
 from evertick.loop.effects import Log, Notify
 from evertick.loop.messages import BucketsGained, MembersSeen
-from evertick.model.bucket import bucket_of
 from evertick.model.constraint import MaxExpectedRunTime
 from evertick.model.instant import SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
-from evertick.model.lifecycle import PLANNED, RUNNING, TERMINAL, RunState
+from evertick.model.ledger import bucket_of
+from evertick.model.lifecycle import PLANNED, RUNNING, TERMINAL, RunState, Trigger
 from evertick.model.member import Member
 from evertick.model.notify import Channel, Route, Webhook
 from evertick.model.run import Change, Entry, RunKey
 
-DEFAULT_MANNERS = Manners()
+DEFAULT_MANNERS = RateLimits()
 
 
 class Notifier:
     """Any thread may call it; `send` must return at once, as `Sender.send` does."""
 
-    def __init__(self, send: Callable[[list[Message]], None], manners: Manners = DEFAULT_MANNERS) -> None:
+    def __init__(self, send: Callable[[list[Message]], None], manners: RateLimits = DEFAULT_MANNERS) -> None:
         self._send = send
         self._manners = manners
-        self._book = Book()
+        self._book = SendHistory()
         self._lock = threading.Lock()
 
     def happened(self, told: Iterable[tuple[Subject, Happening]]) -> None:
@@ -96,6 +96,8 @@ class _Back(NamedTuple):
     job_id: str
 
 
+_TOLD: Final = TERMINAL | {RUNNING}
+
 _Item: TypeAlias = tuple[Subject, Happening] | Message | _Remember | _Gone | _Back | None
 
 
@@ -112,7 +114,7 @@ class Announcer:
         now: Callable[[], Instant],
         *,
         routes: Sequence[Route] = (),
-        manners: Manners | None = None,
+        manners: RateLimits | None = None,
         member_channels: Sequence[Channel] = (),
         owns: Callable[[int], bool] = lambda _: True,
         sender: Sender | None = None,
@@ -123,7 +125,7 @@ class Announcer:
         self._members = MemberWatch(member_channels)
         self._owns = owns
         self._sender = sender or Sender(settings)
-        self._notifier = Notifier(self._send, manners or Manners())
+        self._notifier = Notifier(self._send, manners or RateLimits())
         self._known: dict[str, _Known] = {}
         self._items: queue.Queue[_Item] = queue.Queue(WAITING_MAX)
         self._gone: dict[str, float] = {}
@@ -155,12 +157,13 @@ class Announcer:
 
     def __call__(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
-            if type(fact) is Change and not self._is_about(fact):
+            if (type(fact) is Change or type(fact) is Entry) and not self._is_about(fact):
                 continue  # nearly all of them
             match fact:
                 case Entry() | Change():
                     # A change to `running` without an instant only adds a detail to a run that continues.
                     is_news = fact.state in TERMINAL or (fact.state is RUNNING and _started_at(fact) is not None)
+                    is_news = is_news and fact.trigger is not Trigger.ITEM  # its parent's end tells of it
                     if is_news and (subject := self._subject(fact.key.job_id)) is not None:
                         self._put((subject, Happening.of(fact)))
                 case MembersSeen(executor, members):
@@ -196,11 +199,11 @@ class Announcer:
         """Send a message about the node itself; from any thread."""
         self._put(message)
 
-    def _is_about(self, change: Change) -> bool:
-        """Whether a rule may be about a change."""
-        if change.state is not RUNNING and change.state not in TERMINAL:
+    def _is_about(self, fact: Change | Entry) -> bool:
+        """Whether a rule may be about it."""
+        if fact.state not in _TOLD:
             return False
-        job = self._job_of(change.key.job_id)
+        job = self._job_of(fact.key.job_id)
         return job is not None and bool(job.notify or self._routes)
 
     def _subject(self, job_id: str) -> Subject | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evertick.dispatch.notify.rules import Manners
+from evertick.dispatch.notify.rules import RateLimits
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.notify import Channel, Route
 from evertick.settings import Settings
@@ -60,7 +60,7 @@ class NotifyConfig:
     """Receivers for missing members."""
     ledger_channels: tuple[Channel, ...] = ()
     """Receivers for a damaged ledger."""
-    manners: Manners = field(default_factory=Manners)
+    manners: RateLimits = field(default_factory=RateLimits)
     heartbeat_url: str = field(default="", repr=False)
     heartbeat_us: int = MINUTE
     behind_us: int = 30 * SECOND
@@ -74,7 +74,7 @@ def notify_config(settings: Settings, environ: Mapping[str, str]) -> NotifyConfi
         told.routes,
         told.member_channels,
         told.ledger_channels,
-        Manners(quiet_us=told.quiet_us, streak=told.streak, limit=told.hourly),
+        RateLimits(quiet_us=told.quiet_us, streak=told.streak, limit=told.hourly),
         reveal(beat.url, environ, "'notifications.heartbeat.url'"),
         beat.every_us,
         beat.behind_us,

@@ -29,12 +29,16 @@ _INSIDE: Final[tuple[Network, ...]] = tuple(
     ipaddress.ip_network(text)
     for text in (
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
-        *("192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"),
+        *("192.0.0.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"),
+        # By its number it is public; in a virtual machine of Azure it is the host, which tells secrets of the machine.
+        "168.63.129.16/32",
         # `::/96` and `64:ff9b::/96` carry an IPv4 address, as `2002::/16` and `2001::/32` do.
-        *("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "5f00::/16"),
+        *("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "3fff::/20", "5f00::/16"),
         *("fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"),
     )
 )
+_PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")
+"""All of it that has been given out; other forms, such as `::ffff:0:7f00:1`, can carry an IPv4 address."""
 
 
 class Refused(Exception):
@@ -105,6 +109,8 @@ def is_public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address not in _PUBLIC_IPV6:
         return False
     if any(address in network for network in _INSIDE if network.version == address.version):
         return False

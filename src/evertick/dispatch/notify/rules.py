@@ -95,7 +95,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class RateLimits:
     """Rate limits."""
 
     quiet_us: int = 10 * MINUTE
@@ -140,7 +140,7 @@ class _Notes:
     quiet: dict[str, _Quiet] = field(default_factory=dict)
 
 
-class Book:
+class SendHistory:
     """What was sent so far. One thread uses it."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class Book:
         self.holding = {one for one in self.holding if one[0] != job_id}
 
 
-def judge(book: Book, subject: Subject, happening: Happening, manners: Manners) -> list[Message]:
+def judge(book: SendHistory, subject: Subject, happening: Happening, manners: RateLimits) -> list[Message]:
     """The messages to send now."""
     if not subject.routes:
         return []
@@ -171,7 +171,7 @@ def judge(book: Book, subject: Subject, happening: Happening, manners: Manners) 
     return [told for message in found if (told := _mannered(book, notes, message, happening.at, manners)) is not None]
 
 
-def flush(book: Book, now: Instant, manners: Manners) -> list[Message]:
+def flush(book: SendHistory, now: Instant, manners: RateLimits) -> list[Message]:
     """The suppressed messages whose quiet time is over."""
     told = []
     # Those that have waited longest first: a noisy job must not delay the messages of the others.
@@ -195,7 +195,7 @@ def flush(book: Book, now: Instant, manners: Manners) -> list[Message]:
 
 
 def _events(
-    book: Book, notes: _Notes, subject: Subject, happening: Happening, manners: Manners
+    book: SendHistory, notes: _Notes, subject: Subject, happening: Happening, manners: RateLimits
 ) -> list[tuple[NotifyEvent, str]]:
     """The events of a change, with their texts; updates the notes about its job."""
     name = subject.name or subject.job_id
@@ -241,7 +241,7 @@ def _events(
 
 
 def _skipped(
-    notes: _Notes, happening: Happening, manners: Manners, name: str, due: str
+    notes: _Notes, happening: Happening, manners: RateLimits, name: str, due: str
 ) -> list[tuple[NotifyEvent, str]]:
     found = []
     count = happening.occurrences
@@ -279,7 +279,7 @@ def _message(event: NotifyEvent, text: str, subject: Subject, happening: Happeni
     )
 
 
-def _mannered(book: Book, notes: _Notes, message: Message, now: Instant, manners: Manners) -> Message | None:
+def _mannered(book: SendHistory, notes: _Notes, message: Message, now: Instant, manners: RateLimits) -> Message | None:
     """The message, unless it is suppressed for now."""
     quiet = notes.quiet.get(message.event)
     if (quiet is not None and now < quiet.until) or not _has_room(book, now, manners):
@@ -298,7 +298,7 @@ def _mannered(book: Book, notes: _Notes, message: Message, now: Instant, manners
     return message._replace(folded=folded)
 
 
-def _has_room(book: Book, now: Instant, manners: Manners) -> bool:
+def _has_room(book: SendHistory, now: Instant, manners: RateLimits) -> bool:
     while book.sent and book.sent[0] <= now - manners.window_us:
         book.sent.popleft()
     return len(book.sent) < manners.limit

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import MILLISECOND, Instant, from_text, to_datetime, to_text
+from evertick.model.ledger import bucket_of
 from evertick.model.lifecycle import ACTIVE, CANCELLED, SUCCEEDED, JobStatus, RunState
-from evertick.model.plain_json import parse_json
+from evertick.model.plain_json import Json, JsonObject, parse_json
 from evertick.model.run import LedgerRow
 from evertick.model.steps import read_steps
 from evertick.store import JobRecord
@@ -71,7 +71,7 @@ class Tally:
             self.failed += 1
             self.last_failure_at = finished_at
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> list[Json]:
         counted = [self.total, self.succeeded, self.failed, self.last_failure_at, self.duration_us]
         return [*counted, self.recent, self.schedule_id]
 
@@ -190,7 +190,7 @@ def read_tally(place: Path) -> Tally:
         return Tally()
 
 
-def _told(run: Ended) -> dict[str, Any]:
+def _told(run: Ended) -> JsonObject:
     return {
         "startedAt": _millis(run.started_at),
         "completedAt": _millis(run.finished_at),
@@ -198,7 +198,7 @@ def _told(run: Ended) -> dict[str, Any]:
     }
 
 
-def _last(run: Ended) -> dict[str, Any]:
+def _last(run: Ended) -> JsonObject:
     file = {"resultFile": run.result_file} if run.result_file is not None else {}
     items = {"itemsProcessed": run.items} if run.items is not None else {}
     return {**_told(run), **file, **items, "error": _error(run)}
@@ -217,7 +217,7 @@ def _result_of(row: LedgerRow) -> tuple[str | None, int | None]:
     return None, None
 
 
-def _in_history(run: Ended) -> dict[str, Any]:
+def _in_history(run: Ended) -> JsonObject:
     told = {**_told(run), "duration": max(0, run.finished_at - run.started_at) // MILLISECOND}
     error = _error(run)
     retried = {"retryAttempt": run.attempt - 1} if run.attempt > 1 else {}
@@ -239,5 +239,5 @@ def _millis(instant: Instant) -> str:
     return to_datetime(instant).strftime("%Y-%m-%dT%H:%M:%S.") + f"{instant // MILLISECOND % 1_000:03d}Z"
 
 
-def _document(document: dict[str, Any]) -> bytes:
+def _document(document: JsonObject) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")

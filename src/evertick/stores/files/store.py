@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final
+from typing import Final, overload
 
 from evertick.errors import SchedulerLockError, StoreUnavailable
 from evertick.model.instant import SECOND, Instant
-from evertick.model.lifecycle import SKIPPED, TERMINAL
+from evertick.model.lifecycle import SKIPPED, TERMINAL, Trigger
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.private_file import sync_folder
 from evertick.store import (
@@ -95,14 +95,12 @@ class FilesStore:
         with self._writing:
             self._memory.check_epochs(batch.epochs)
             self._memory.check_gaps(batch)
-            committed: Committed = self._perform(batch)
-        return committed
+            return self._perform(batch)
 
     def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
         if not changes:
             return frozenset()
-        refused: frozenset[RunKey] = self._perform(Recording(changes))
-        return refused
+        return self._perform(Recording(changes))
 
     def claim(self, buckets: Collection[int] | None, limit: int) -> Sequence[Request]:
         return self._memory.claim(buckets, limit)
@@ -110,8 +108,7 @@ class FilesStore:
     def lease(self, names: Collection[str], holder: str, ttl_us: int, now: Instant) -> Sequence[Lease]:
         if not names:
             return self._memory.lease(names, holder, ttl_us, now)
-        leases: Sequence[Lease] = self._perform(Leasing(tuple(names), holder, ttl_us, now))
-        return leases
+        return self._perform(Leasing(tuple(names), holder, ttl_us, now))
 
     # Reading, for people
 
@@ -160,8 +157,7 @@ class FilesStore:
         return Capabilities(next_run_files=self)
 
     def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
-        removed: int = self._perform(Compaction(before, default_before, limit))
-        return removed
+        return self._perform(Compaction(before, default_before, limit))
 
     def show_next_runs(self, now: Instant, next_runs: Mapping[str, Instant]) -> None:
         self._stale_jobs.update(dict(next_runs.items() ^ self._next_runs.items()))
@@ -190,11 +186,19 @@ class FilesStore:
 
     # A write, from the call to the disk to the memory
 
-    def _perform(self, write: Write) -> Any:
+    @overload
+    def _perform(self, write: Batch) -> Committed: ...
+    @overload
+    def _perform(self, write: Recording) -> frozenset[RunKey]: ...
+    @overload
+    def _perform(self, write: Leasing) -> Sequence[Lease]: ...
+    @overload
+    def _perform(self, write: Compaction) -> int: ...
+    def _perform(self, write: Write) -> object:
         with self._writing:
             return self._write(write)
 
-    def _write(self, write: Write) -> Any:
+    def _write(self, write: Write) -> object:
         if self._guard is None:
             raise StoreUnavailable(f"the store in {self.folder} was closed. Open it again.")
         self._journal.append(self._sequence + 1, write)
@@ -207,7 +211,7 @@ class FilesStore:
             self.flush(self._seen_at)
         return answer
 
-    def _apply(self, write: Write) -> Any:
+    def _apply(self, write: Write) -> object:
         """Apply a line of the journal: a new one, or one from a replay."""
         self._seen_at = seen_at(write) or self._seen_at
         match write:
@@ -217,7 +221,7 @@ class FilesStore:
                 return self._memory.compact(*write)
             case Recording(changes):
                 open_before = self._open_among({change.key for change in changes})
-                answer: Any = self._memory.record(changes)
+                answer: object = self._memory.record(changes)
             case Batch():
                 touched = {change.key for change in write.changes}.union(entry.key for entry in write.entries)
                 open_before = self._open_among(touched)
@@ -228,7 +232,8 @@ class FilesStore:
         self._stale_jobs.update(key.job_id for key in open_before)
         for key in sorted(open_before):
             row = self._memory.line(key)
-            if row is not None and row.state in TERMINAL and row.state is not SKIPPED:
+            is_run = row is not None and row.state in TERMINAL and row.state is not SKIPPED
+            if row is not None and is_run and row.trigger is not Trigger.ITEM:
                 self._tallies.setdefault(key.job_id, Tally()).count(row)
         return answer
 

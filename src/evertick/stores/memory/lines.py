@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evertick.model.instant import Instant
+from evertick.model.lifecycle import Trigger
 from evertick.model.run import Change, Entry, LedgerRow
 from evertick.store import RunFilter
 
@@ -62,4 +63,5 @@ def matches(row: LedgerRow, where: RunFilter) -> bool:
         and not (where.occurrences_only and row.key.origin)
         and (not where.executors or row.executor in where.executors)
         and (where.gaps is None or where.gaps is (row.occurrences > 1))
+        and not (row.trigger is Trigger.ITEM and where.leaves_out_items)
     )

@@ -13,10 +13,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from evertick.errors import Fenced, GapRefused
-from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import Instant
-from evertick.model.ledger import STORED_JOBS, Claim, bucket_lease
-from evertick.model.lifecycle import ACTIVE, ENDED, OPEN, PLANNED, SKIPPED, TERMINAL, WAITING
+from evertick.model.ledger import BUCKETS, STORED_JOBS, Claim, bucket_lease, bucket_of
+from evertick.model.lifecycle import ACTIVE, ENDED, OPEN, PLANNED, SKIPPED, TERMINAL, WAITING, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey, newest_first
 from evertick.store import (
     Batch,
@@ -202,7 +201,7 @@ class MemoryStore:
             mates = frozenset(claim.job_ids)
             keys = (key for bucket in {_bucket_of(job_id) for job_id in mates} for key in self._open[bucket])
             mine = [self._rows[key] for key in keys if key.job_id in mates]
-            active = {row.key for row in mine if row.state in ACTIVE}
+            active = {row.key for row in mine if row.state in ACTIVE and row.trigger is not Trigger.ITEM}
             waiting = {row.key for row in mine if row.state is WAITING and row.key.job_id in claim.priorities}
             waiting = {key for key in waiting if (job := self._jobs.get(key.job_id)) is None or not job.held}
             found.update(claim.without_place(active, waiting))
@@ -362,7 +361,9 @@ class MemoryStore:
             bound = before.get(row.key.job_id, default_before)
             return bound is not None and row.state in TERMINAL and ends_at(row) < bound
 
-        old = list(islice(filter(is_old, self._walk(RunFilter(until=max(bounds), oldest_first=True))), limit))
+        old = list(
+            islice(filter(is_old, self._walk(RunFilter(until=max(bounds), oldest_first=True, with_items=True))), limit)
+        )
         with self._lock:
             old = [row for row in old if row.key in self._rows]
             for row in old:
@@ -442,6 +443,8 @@ class MemoryStore:
         return frozenset(refused)
 
     def _count_end(self, row: LedgerRow) -> None:
+        if row.trigger is Trigger.ITEM:
+            return
         if row.state is SKIPPED:
             self._counters[f"skipped.{row.reason or 'unknown'}"] += row.occurrences
         else:

@@ -57,7 +57,7 @@ def backup(url: str, now: Instant) -> Path:
     return made
 
 
-def restore(url: str, backup: Path | None, now: Instant) -> transfer.Restored:
+def restore(url: str, backup: Path | None, now: Instant) -> transfer.RestoreResult:
     """Put a backup in the place of a ledger that is a file, while no scheduler runs on it."""
     kind = _kind(url)
     path = ledger_path(url)

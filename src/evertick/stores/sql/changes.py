@@ -22,7 +22,9 @@ Update = Callable[[sa.Connection, Sequence[Params]], int]
 def end_counters(ended: HourCounts) -> Counter[str]:
     """The counters of these ends."""
     found: Counter[str] = Counter()
-    for (_, state, _, reason), (entries, occurrences) in ended.items():
+    for (_, state, trigger, reason), (entries, occurrences) in ended.items():
+        if trigger is Trigger.ITEM:
+            continue
         if state is SKIPPED:
             found[f"skipped.{reason or 'unknown'}"] += occurrences
         else:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from evertick.model.instant import HOUR, Instant
 from evertick.model.ledger import WrongCount
-from evertick.model.lifecycle import SKIPPED
+from evertick.model.lifecycle import SKIPPED, RunState, SkipReason, Trigger
 from evertick.store import Tally
 from evertick.stores.hour_counts import Cells, HourCounts, HourKind, Kind, count_rows, equal_cells, wrong_counts
-from evertick.stores.sql.rows import Params, chunks, to_reason, to_state, to_trigger
+from evertick.stores.sql.rows import Params, Row, Select, chunks, to_reason, to_state, to_trigger
 from evertick.stores.sql.schema import HOURS, RUNS
 from evertick.stores.sql.statements import CHUNK, Statements
 
@@ -48,7 +47,7 @@ def outcomes(connection: sa.Connection, statements: Statements, bounds: Sequence
     return cells.tallies()
 
 
-def _select_open(since: Instant, until: Instant) -> sa.Select[Any]:
+def _select_open(since: Instant, until: Instant) -> Select:
     kind = (RUNS.c.scheduled_for, RUNS.c.state, RUNS.c.trigger_kind, RUNS.c.reason)
     statement = sa.select(*kind, sa.func.count(), sa.func.sum(RUNS.c.occurrences))
     statement = statement.where(RUNS.c.is_open == sa.literal_column("1"))
@@ -71,7 +70,7 @@ def recount(connection: sa.Connection) -> None:
     connection.execute(sa.insert(HOURS).from_select(columns, counted))
 
 
-def _select_counts() -> sa.Select[Any]:
+def _select_counts() -> Select:
     """What the entries say, in the order of `HourKind` and `HourCount`."""
     hour = (RUNS.c.scheduled_for - RUNS.c.scheduled_for % _HOUR).label("hour")
     skipped = RUNS.c.state == sa.literal_column(f"'{SKIPPED.value}'")
@@ -81,9 +80,10 @@ def _select_counts() -> sa.Select[Any]:
     return statement.where(RUNS.c.is_open == sa.literal_column("0")).group_by(*kind)
 
 
-def _to_row(row: Sequence[Any]) -> tuple[Any, ...]:
+def _to_row(row: Row) -> tuple[Instant, RunState, Trigger, SkipReason | None, int, int]:
     hour, *kind, entries, occurrences = row
-    return (int(hour), *_to_kind(kind), int(entries), int(occurrences))
+    state, trigger, reason = _to_kind(kind)
+    return int(hour), state, trigger, reason, int(entries), int(occurrences)
 
 
 def _to_kind(words: Sequence[str | None]) -> Kind:

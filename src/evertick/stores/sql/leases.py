@@ -13,7 +13,7 @@ from evertick.model.ledger import Claim
 from evertick.model.lifecycle import ACTIVE, WAITING, RunState
 from evertick.model.run import RunKey
 from evertick.store import Lease
-from evertick.stores.sql.reads import NAMES_PER_QUERY
+from evertick.stores.sql.reads import ITEM, NAMES_PER_QUERY
 from evertick.stores.sql.rows import chunks
 from evertick.stores.sql.schema import JOBS, RUNS
 from evertick.stores.sql.statements import Statements
@@ -33,7 +33,7 @@ def take_leases(
     wanted = sorted(name for name in set(names) if _may_change(seen.get(name), holder, ttl_us, now))
     if wanted:
         _make(connection, statements, [name for name in wanted if name not in seen])
-        statement = statements.lease_rows(len(wanted), statements.tongue.row_lock.format(alias="evertick_leases"))
+        statement = statements.lease_rows(len(wanted), statements.dialect.row_lock.format(alias="evertick_leases"))
         locked = [Lease(*row) for row in connection.exec_driver_sql(statement, tuple(wanted))]
         now = clock()  # the locks may have been waited for
         _change(connection, statements, [(held, after(held, holder, ttl_us, now)) for held in locked])
@@ -46,7 +46,7 @@ def lock_rows(connection: sa.Connection, statements: Statements, names: Sequence
     wanted = sorted(set(names))
     there = {held.name for held in _all(connection)}
     _make(connection, statements, [name for name in wanted if name not in there])
-    statement = statements.lease_rows(len(wanted), statements.tongue.row_lock.format(alias="evertick_leases"))
+    statement = statements.lease_rows(len(wanted), statements.dialect.row_lock.format(alias="evertick_leases"))
     connection.exec_driver_sql(statement, tuple(wanted)).all()
 
 
@@ -112,9 +112,11 @@ def find_runs_without_slot(connection: sa.Connection, statements: Statements, cl
 def _runs(
     connection: sa.Connection, job_ids: Sequence[str], states: Iterable[RunState], *, are_planned: bool = False
 ) -> set[RunKey]:
-    """Open runs of these jobs, of all or of those that are not held."""
+    """Open runs of these jobs, of all or of those that are not held; items have no places of their own."""
     statement = sa.select(RUNS.c.job_id, RUNS.c.scheduled_for, RUNS.c.origin).where(
-        RUNS.c.is_open == sa.literal_column("1"), RUNS.c.state.in_([state.value for state in states])
+        RUNS.c.is_open == sa.literal_column("1"),
+        RUNS.c.state.in_([state.value for state in states]),
+        RUNS.c.trigger_kind != ITEM,
     )
     if are_planned:
         held = sa.exists().where(JOBS.c.job_id == RUNS.c.job_id, JOBS.c.held != 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import pymysql
 import sqlalchemy as sa
@@ -43,7 +43,7 @@ _SAME_KEY: Final = " AND ".join(f"r.{name} = c.{name}" for name in KEY_COLUMNS)
 
 
 class MysqlStore(ServerStore):
-    tongue = MYSQL
+    dialect = MYSQL
     deadlocks = frozenset({ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT})
     # The last is what the driver calls a conversation that was cut in the middle.
     lost_errors = (pymysql.OperationalError, pymysql.InterfaceError, pymysql.InternalError)
@@ -61,7 +61,7 @@ class MysqlStore(ServerStore):
         return sum(self._update_some(connection, some) for some in chunks(rows, CHUNK))
 
     def _update_some(self, connection: sa.Connection, rows: Sequence[Params]) -> int:
-        table = self.tongue.literal_table("c", len(rows), **dict.fromkeys(CHANGE_COLUMNS, "text"))
+        table = self.dialect.literal_table("c", len(rows), **dict.fromkeys(CHANGE_COLUMNS, "text"))
         statement = (
             f"UPDATE {table} STRAIGHT_JOIN evertick_runs r ON {_SAME_KEY} SET {_SETS} "
             f"WHERE r.{IS_OPEN} AND r.fence <= c.fence"
@@ -133,7 +133,7 @@ class MysqlStore(ServerStore):
         return cause.args[0] if isinstance(cause, pymysql.MySQLError) and cause.args else None
 
 
-def _prepare(connection: pymysql.connections.Connection[Any]) -> None:
+def _prepare(connection: pymysql.connections.Connection[pymysql.cursors.Cursor]) -> None:
     """Set a new connection up, and refuse a server that is too old or cannot be written to."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT version(), @@global.read_only, @@global.innodb_read_only")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -12,8 +11,8 @@ from evertick.model.lifecycle import ENDED, TERMINAL, RunState, SkipReason, Trig
 from evertick.model.run import LedgerRow, newest_first
 from evertick.store import RunFilter, Tally
 from evertick.stores.memory.tally import merge
-from evertick.stores.sql.reads import LINE, NAMES_PER_QUERY, filtered, is_found_by_end
-from evertick.stores.sql.rows import chunks, to_line
+from evertick.stores.sql.reads import ITEM, LINE, NAMES_PER_QUERY, filtered, is_found_by_end
+from evertick.stores.sql.rows import Row, Select, chunks, to_line
 from evertick.stores.sql.schema import DIALECTS_BY_END, ENDED_AS, JOBS, RUNS
 
 _ENDED = sorted(state.value for state in ENDED)
@@ -34,12 +33,12 @@ def newest(
 
 
 @lru_cache(maxsize=64)  # putting it together takes longer than asking it of one job
-def _select_newest(count: int, *, with_skips: bool) -> sa.Select[Any]:
+def _select_newest(count: int, *, with_skips: bool) -> Select:
     """For each job, find in the index where its last `count` runs begin, and read from there."""
     runs, states = RUNS.alias(), _TERMINAL if with_skips else _ENDED
     first = (
         sa.select(runs.c.scheduled_for)
-        .where(runs.c.job_id == JOBS.c.job_id, runs.c.state.in_(states))
+        .where(runs.c.job_id == JOBS.c.job_id, runs.c.state.in_(states), runs.c.trigger_kind != ITEM)
         .order_by(runs.c.scheduled_for.desc())
         .limit(1)
         .offset(count - 1)
@@ -50,6 +49,7 @@ def _select_newest(count: int, *, with_skips: bool) -> sa.Select[Any]:
         sa.select(*LINE)
         .join_from(JOBS, RUNS, sa.and_(RUNS.c.job_id == JOBS.c.job_id, since))
         .where(JOBS.c.job_id.in_(sa.bindparam("jobs", expanding=True)), RUNS.c.state.in_(states))
+        .where(RUNS.c.trigger_kind != ITEM)
     )
 
 
@@ -62,7 +62,7 @@ def tally(connection: sa.Connection, where: RunFilter, width_us: int, *, by_job:
     return merge(_to_tally(row) for one in by_names for row in connection.execute(one))
 
 
-def select_tally(where: RunFilter, width_us: int, *, by_job: bool) -> sa.Select[Any]:
+def select_tally(where: RunFilter, width_us: int, *, by_job: bool) -> Select:
     assert where.since is not None
     assert where.until is not None
     cell = ((RUNS.c.scheduled_for - where.since) // sa.literal(width_us, sa.BigInteger)).label("cell")
@@ -82,7 +82,7 @@ def select_tally(where: RunFilter, width_us: int, *, by_job: bool) -> sa.Select[
     return filtered(statement, where).where(RUNS.c.scheduled_for >= where.since).group_by(*kind)
 
 
-def _to_tally(row: Sequence[Any]) -> Tally:
+def _to_tally(row: Row) -> Tally:
     cell, job_id, state, trigger, reason, lines, occurrences, longest_us, latest_us = row
     return Tally(
         int(cell),

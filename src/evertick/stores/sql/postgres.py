@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 import sqlalchemy as sa
@@ -64,7 +64,7 @@ _JOIN_BY_KEY: Final = "SELECT set_config('enable_hashjoin', 'off', false), set_c
 
 
 class PostgresStore(ServerStore):
-    tongue = POSTGRES
+    dialect = POSTGRES
     conflict_errors = (*ServerStore.conflict_errors, psycopg.IntegrityError)
     deadlocks = frozenset({"40001", "40P01"})
     lost_errors = (
@@ -102,8 +102,7 @@ class PostgresStore(ServerStore):
         yield
 
     def _unlimit(self, connection: sa.Connection) -> None:
-        driver: Any = connection.connection.driver_connection
-        if _limits_transactions(driver):
+        if _limits_transactions(_driver(connection)):
             connection.exec_driver_sql("SET LOCAL transaction_timeout = 0")
 
     def close(self) -> None:
@@ -165,10 +164,15 @@ class PostgresStore(ServerStore):
 
 
 def _copy(connection: sa.Connection, statement: str, rows: Sequence[Params]) -> None:
-    driver: Any = connection.connection.driver_connection
-    with driver.cursor() as cursor, cursor.copy(statement) as copy:
+    with _driver(connection).cursor() as cursor, cursor.copy(statement) as copy:
         for row in rows:
             copy.write_row(row)
+
+
+def _driver(connection: sa.Connection) -> psycopg.Connection:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver
 
 
 def _limits_transactions(connection: psycopg.Connection) -> bool:

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from evertick.model.lifecycle import OPEN, SUCCEEDED, TERMINAL, RunState, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.store import Page, Request, RequestKind, RunFilter, ScheduleLine, Snapshot
-from evertick.stores.sql.rows import chunks, to_job, to_line, to_request
+from evertick.stores.sql.rows import Select, chunks, to_job, to_line, to_request
 from evertick.stores.sql.schema import (
     BLACKOUTS,
     BY_END,
@@ -35,6 +35,7 @@ from evertick.stores.sql.statements import JOB_COLUMNS, LINE_COLUMNS, REQUEST_CO
 
 NAMES_PER_QUERY = 500
 
+ITEM: Final[sa.ColumnElement[str]] = sa.literal_column(f"'{Trigger.ITEM.value}'")
 LINE = [RUNS.c[name] for name in LINE_COLUMNS]
 _PLACE = (RUNS.c.scheduled_for, RUNS.c.job_id, RUNS.c.origin)
 _NOT_WELL = TERMINAL - {SUCCEEDED}
@@ -53,7 +54,7 @@ def load(connection: sa.Connection, buckets: Collection[int] | None) -> Snapshot
 
 
 @cache
-def _select_all() -> tuple[sa.Select[Any], sa.Select[Any], sa.Select[Any]]:
+def _select_all() -> tuple[Select, Select, Select]:
     """The jobs, the open runs and the floors; put together once, because that takes longer than asking for a few."""
     return (
         sa.select(*(JOBS.c[name] for name in JOB_COLUMNS)),
@@ -64,7 +65,7 @@ def _select_all() -> tuple[sa.Select[Any], sa.Select[Any], sa.Select[Any]]:
 
 
 @cache
-def _select_some() -> tuple[sa.Select[Any], sa.Select[Any], sa.Select[Any]]:
+def _select_some() -> tuple[Select, Select, Select]:
     jobs, open_runs, floors = _select_all()
     buckets: sa.BindParameter[int] = sa.bindparam("buckets", expanding=True)
     return (
@@ -74,7 +75,7 @@ def _select_some() -> tuple[sa.Select[Any], sa.Select[Any], sa.Select[Any]]:
     )
 
 
-def select_open_runs(buckets: Sequence[int] | None) -> sa.Select[Any]:
+def select_open_runs(buckets: Sequence[int] | None) -> Select:
     statement = sa.select(*LINE).where(RUNS.c.is_open == sa.literal_column("1"), _in(RUNS.c.bucket, buckets))
     # MySQL's statistics lag behind the share of runs that are open, which falls from all to few within a minute.
     return statement.with_hint(RUNS, "FORCE INDEX (evertick_runs_open)", "mysql")
@@ -158,9 +159,7 @@ def _lines(connection: sa.Connection, where: RunFilter, after: RunKey | None, li
             return
 
 
-def select_pages(
-    where: RunFilter, after: RunKey | None, limit: int, *, has_ends: bool = False
-) -> list[list[sa.Select[Any]]]:
+def select_pages(where: RunFilter, after: RunKey | None, limit: int, *, has_ends: bool = False) -> list[list[Select]]:
     """The statements of a page: parts that follow each other, each a statement per `NAMES_PER_QUERY` jobs.
 
     A gap may begin before `since` and reach past it. Found by its own table, such gaps all lie before the other
@@ -182,9 +181,7 @@ def select_pages(
     return [[page.where(jobs) for page in part for jobs in by_jobs] for part in in_order]
 
 
-def _paged(
-    statement: sa.Select[Any], table: sa.Table, where: RunFilter, after: RunKey | None, limit: int
-) -> sa.Select[Any]:
+def _paged(statement: Select, table: sa.Table, where: RunFilter, after: RunKey | None, limit: int) -> Select:
     """A page of lines; gaps in the order of their own table, or SQLite would walk all lines to find them."""
     place = [table.c[name] for name in ("scheduled_for", "job_id", "origin")]
     behind = sa.true() if after is None else follows(after, where.oldest_first)
@@ -192,13 +189,13 @@ def _paged(
     return statement.where(behind).order_by(*order).limit(limit)
 
 
-def select_lines(where: RunFilter) -> sa.Select[Any]:
+def select_lines(where: RunFilter) -> Select:
     """The lines that match a filter, except gaps that began before `since`."""
     statement = filtered(sa.select(*LINE), where)
     return statement if where.since is None else statement.where(RUNS.c.scheduled_for >= where.since)
 
 
-def _narrowed(where: RunFilter, *, has_ends: bool) -> list[sa.Select[Any]]:
+def _narrowed(where: RunFilter, *, has_ends: bool) -> list[Select]:
     """The lines that a filter finds; what is rare among all jobs through an index of its own.
 
     Such an index is asked for each kind by itself: a statement walks a part of it, in order, and stops. The index of
@@ -216,31 +213,31 @@ def is_found_by_end(where: RunFilter, *, has_ends: bool) -> bool:
     return has_ends and not where.job_ids and bool(where.states) and _NOT_WELL.issuperset(where.states)
 
 
-def select_asked(where: RunFilter) -> sa.Select[Any]:
+def select_asked(where: RunFilter) -> Select:
     """The lines that a filter finds among those of one trigger other than the schedule."""
     # SQLite takes a partial index only where its condition is said word for word.
     return select_lines(where).where(NOT_SCHEDULED).with_hint(RUNS, f"FORCE INDEX ({BY_TRIGGER})", "mysql")
 
 
-def select_ends(where: RunFilter, state: RunState) -> sa.Select[Any]:
+def select_ends(where: RunFilter, state: RunState) -> Select:
     """The lines that a filter finds among those that ended in a state other than well."""
     statement = select_lines(where).where(sa.literal(state.value) == ENDED_AS)
     return statement.with_hint(RUNS, f"FORCE INDEX ({BY_END})", "mysql")
 
 
-def select_reaching_gaps(where: RunFilter) -> sa.Select[Any]:
+def select_reaching_gaps(where: RunFilter) -> Select:
     """The gaps that began before `since` and reach it."""
     return select_gaps(where).where(GAPS.c.scheduled_for < where.since)
 
 
-def select_gaps(where: RunFilter) -> sa.Select[Any]:
+def select_gaps(where: RunFilter) -> Select:
     """The gaps that match a filter, from their own table: they are few among many lines."""
     same = sa.and_(*(RUNS.c[name] == GAPS.c[name] for name in ("scheduled_for", "job_id", "origin")))
     statement = filtered(sa.select(*LINE).join_from(GAPS, RUNS, same), where)
     return statement if where.since is None else statement.where(GAPS.c.through >= where.since)
 
 
-def filtered(statement: sa.Select[Any], where: RunFilter) -> sa.Select[Any]:
+def filtered(statement: Select, where: RunFilter) -> Select:
     if where.states:
         statement = statement.where(RUNS.c.state.in_([state.value for state in where.states]))
         if OPEN.issuperset(where.states):
@@ -257,6 +254,8 @@ def filtered(statement: sa.Select[Any], where: RunFilter) -> sa.Select[Any]:
         statement = statement.where(RUNS.c.executor.in_(sorted(where.executors)))
     if where.gaps is not None:
         statement = statement.where(RUNS.c.occurrences > 1 if where.gaps else RUNS.c.occurrences == 1)
+    if where.leaves_out_items:
+        statement = statement.where(RUNS.c.trigger_kind != ITEM)
     return statement
 
 
@@ -271,7 +270,7 @@ def follows(mark: RunKey, oldest_first: bool) -> sa.ColumnElement[bool]:
     return sa.and_(at <= mark.scheduled_for, place < key)
 
 
-def _in(column: sa.Column[Any], wanted: Sequence[int] | None) -> sa.ColumnElement[bool]:
+def _in(column: sa.Column[int], wanted: Sequence[int] | None) -> sa.ColumnElement[bool]:
     return sa.true() if wanted is None else column.in_(wanted)
 
 

@@ -7,13 +7,19 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
-from evertick.model.bucket import bucket_of
+import sqlalchemy as sa
+
+from evertick.model.ledger import bucket_of
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import JobRecord, Request, RequestKind
 from evertick.stores.sql.schema import OPEN_STATES
 
-Params: TypeAlias = tuple[Any, ...]
+Params: TypeAlias = tuple[str | int | None, ...]
+"""The values of a row, in the order of a list of columns."""
+Row: TypeAlias = Sequence[Any]
+"""What a query returned: the columns of its select."""
+Select: TypeAlias = sa.Select[*tuple[Any, ...]]
 T = TypeVar("T")
 
 # A lookup instead of `Enum(text)` and `.value`, which together would be a third of the time of a large commit.
@@ -112,7 +118,7 @@ def key_row(key: RunKey) -> Params:
     return (key.scheduled_for, key.job_id, key.origin)
 
 
-def to_line(row: Sequence[Any]) -> LedgerRow:
+def to_line(row: Row) -> LedgerRow:
     """From a row in the order of `LINE_COLUMNS`."""
     job_id, scheduled_for, origin, state, trigger, decided_at, decided_by, reason, *rest = row
     rest[-4:] = [text or "" for text in rest[-4:]]  # lines from before there were steps, definitions or facts have none
@@ -120,7 +126,7 @@ def to_line(row: Sequence[Any]) -> LedgerRow:
     return LedgerRow(key, _STATES[state], _TRIGGERS[trigger], decided_at, decided_by, _REASONS[reason], *rest)
 
 
-def to_job(row: Sequence[Any]) -> JobRecord:
+def to_job(row: Row) -> JobRecord:
     """From a row in the order of `JOB_COLUMNS`."""
     a, b, held, c, d, e, f, g, h, has_failed, i, j, definition, asked_at, settled, late_since = row
     known = (a, b, held != 0, c, d, e, f, g, h, has_failed != 0, i, j, definition or "", asked_at or 0, settled or 0)
@@ -128,7 +134,7 @@ def to_job(row: Sequence[Any]) -> JobRecord:
     return tuple.__new__(JobRecord, (*known, late_since))
 
 
-def to_request(row: Sequence[Any]) -> Request:
+def to_request(row: Row) -> Request:
     """From a row in the order of `REQUEST_COLUMNS`."""
     request_id, kind, *rest = row
     return Request(request_id, RequestKind(kind), *rest)

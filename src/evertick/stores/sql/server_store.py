@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
@@ -23,6 +23,13 @@ MIGRATION_IDLE_SECONDS: Final = 60
 """The same while a node migrates: it loads Alembic between two statements, which takes seconds on a busy machine."""
 
 
+class _DriverConnection(Protocol):
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_DriverConnection)
+
+
 class ServerStore(SqlStore):
     """What PostgreSQL and MySQL have in common beside the SQL."""
 
@@ -33,7 +40,7 @@ class ServerStore(SqlStore):
     """The driver's errors for an unreachable or refusing server."""
 
     def __init__(
-        self, url: sa.URL, defaults: Mapping[str, Any], prepare: Callable[[Any], None], *, migrate: bool
+        self, url: sa.URL, defaults: Mapping[str, object], prepare: Callable[[C], None], *, migrate: bool
     ) -> None:
         engine = sa.create_engine(
             url, isolation_level="READ COMMITTED", pool_size=READERS, max_overflow=READERS, pool_timeout=30
@@ -86,9 +93,9 @@ class ServerStore(SqlStore):
         raise NotImplementedError
 
 
-def _connecting(defaults: Mapping[str, Any], prepare: Callable[[Any], None]) -> Callable[..., Any]:
-    def connect(dialect: Any, _record: Any, args: list[Any], options: dict[str, Any]) -> Any:
-        connection = dialect.loaded_dbapi.connect(*args, **{**defaults, **options})
+def _connecting(defaults: Mapping[str, object], prepare: Callable[[C], None]) -> Callable[..., C]:
+    def connect(dialect: Any, _record: object, args: list[object], options: dict[str, object]) -> C:
+        connection: C = dialect.loaded_dbapi.connect(*args, **{**defaults, **options})
         try:
             prepare(connection)
         except BaseException:

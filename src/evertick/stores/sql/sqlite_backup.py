@@ -40,7 +40,7 @@ def backup(path: Path, now: Instant, keep_days: int = KEEP_DAYS, every_us: int =
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
-    _sync(folder)
+    sync(folder)
     for made_at, old in known:
         if now - made_at > keep_days * DAY:
             old.unlink(missing_ok=True)
@@ -52,10 +52,11 @@ def _copy(path: Path, target: Path) -> None:
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # VACUUM INTO takes an empty file
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("VACUUM INTO ?", (str(target),))
-    _sync(target)
+    sync(target)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make a file or the names in a folder durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

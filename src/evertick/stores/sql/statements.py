@@ -8,6 +8,8 @@ from functools import cache
 from operator import itemgetter
 from typing import Final
 
+from evertick.stores.sql.rows import Params
+
 ENTRY_COLUMNS: Final = (
     *("scheduled_for", "job_id", "origin", "bucket", "state", "is_open", "trigger_kind", "decided_at", "decided_by"),
     *("reason", "through", "occurrences", "detail", "params", "changed_at", "facts"),
@@ -132,41 +134,43 @@ MYSQL: Final = Dialect(
 class Statements:
     """The statements whose text does not depend on the call, and those that depend only on a number of rows."""
 
-    def __init__(self, tongue: Dialect) -> None:
-        self.tongue = tongue
-        mark = tongue.mark
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        mark = dialect.mark
         key = " AND ".join(f"{column} = {mark}" for column in KEY_COLUMNS)
-        grow = f"{tongue.greatest}({{old}}, {{new}})"
+        grow = f"{dialect.greatest}({{old}}, {{new}})"
         sets = ", ".join(
             f"{column} = {mark}" if column in _ALWAYS_SET else f"{column} = coalesce({mark}, {column})"
             for column in _SET
         )
-        self.insert_entry = tongue.insert("evertick_runs", ENTRY_COLUMNS)
-        self.insert_gap = tongue.insert("evertick_gaps", ("job_id", "through", "scheduled_for", "origin"))
+        self.insert_entry = dialect.insert("evertick_runs", ENTRY_COLUMNS)
+        self.insert_gap = dialect.insert("evertick_gaps", ("job_id", "through", "scheduled_for", "origin"))
         self.last_gap_end = "SELECT max(through) FROM evertick_gaps"
         self.change = f"UPDATE evertick_runs SET {sets} WHERE {key} AND {IS_OPEN} AND fence <= {mark}"
         self.withdraw = f"DELETE FROM evertick_runs WHERE {key} AND state = 'planned'"
-        self.upsert_job = tongue.insert_or(
+        self.upsert_job = dialect.insert_or(
             "evertick_jobs", ["job_id"], [*JOB_COLUMNS, "bucket"], watermark=grow, bucket="{old}"
         )
         self.rewind = f"UPDATE evertick_jobs SET watermark = {mark} WHERE job_id = {mark}"
-        self.upsert_floor = tongue.insert_or(
+        self.upsert_floor = dialect.insert_or(
             "evertick_floors", ["bucket"], ["bucket", "planned_through"], planned_through=grow
         )
-        self.upsert_schedule = tongue.insert_or("evertick_schedules", ["job_id", "since"], ["job_id", "since", "specs"])
-        self.upsert_definition = tongue.insert_or(
+        self.upsert_schedule = dialect.insert_or(
+            "evertick_schedules", ["job_id", "since"], ["job_id", "since", "specs"]
+        )
+        self.upsert_definition = dialect.insert_or(
             "evertick_definitions", ["job_id", "digest"], ["job_id", "digest", "since", "text"], since=grow
         )
-        self.upsert_stored_job = tongue.insert_or("evertick_stored_jobs", ["job_id"], ["job_id", "text"])
+        self.upsert_stored_job = dialect.insert_or("evertick_stored_jobs", ["job_id"], ["job_id", "text"])
         self.delete_stored_job = f"DELETE FROM evertick_stored_jobs WHERE job_id = {mark}"
-        self.upsert_blackout = tongue.insert_or("evertick_blackouts", ["id"], ["id", "text"])
+        self.upsert_blackout = dialect.insert_or("evertick_blackouts", ["id"], ["id", "text"])
         self.delete_blackout = f"DELETE FROM evertick_blackouts WHERE id = {mark}"
-        self.insert_request = tongue.insert_new("evertick_requests", ["id"], [*REQUEST_COLUMNS, "bucket", "is_open"])
+        self.insert_request = dialect.insert_new("evertick_requests", ["id"], [*REQUEST_COLUMNS, "bucket", "is_open"])
         self.answer = f"UPDATE evertick_requests SET answer = {mark}, is_open = 0 WHERE id = {mark} AND is_open = 1"
-        self.add_to_counter = tongue.insert_or(
+        self.add_to_counter = dialect.insert_or(
             "evertick_counters", ["name", "share"], ["name", "share", "value"], value="{old} + {new}"
         )
-        self.add_to_hour = tongue.insert_or(
+        self.add_to_hour = dialect.insert_or(
             "evertick_hour_counts",
             HOUR_COLUMNS[:-2],
             HOUR_COLUMNS,
@@ -177,7 +181,7 @@ class Statements:
             f"DELETE FROM evertick_hour_counts WHERE hour >= {mark} AND hour <= {mark} AND entries = 0"
             " AND occurrences = 0"
         )
-        self.insert_lease = tongue.insert_new("evertick_leases", ["name"], ["name", "holder", "epoch", "expires_at"])
+        self.insert_lease = dialect.insert_new("evertick_leases", ["name"], ["name", "holder", "epoch", "expires_at"])
         self.delete_run = f"DELETE FROM evertick_runs WHERE {key} AND is_open = 0"
         self.delete_gap = (
             f"DELETE FROM evertick_gaps WHERE job_id = {mark} AND through = {mark}"
@@ -195,11 +199,11 @@ class Statements:
         self.set_leases = cache(self._set_leases)
 
     def _insert_entries(self, count: int) -> str:
-        return self.insert_entry + f", ({self.tongue.marks(len(ENTRY_COLUMNS))})" * (count - 1)
+        return self.insert_entry + f", ({self.dialect.marks(len(ENTRY_COLUMNS))})" * (count - 1)
 
-    def _change_of(self, is_known: tuple[bool, ...]) -> tuple[str, Callable[[Sequence[object]], tuple[object, ...]]]:
+    def _change_of(self, is_known: tuple[bool, ...]) -> tuple[str, Callable[[Params], Params]]:
         """The statement for changes with these known columns, and the function that takes its values from a row."""
-        mark = self.tongue.mark
+        mark = self.dialect.mark
         columns = [name for name, known in zip(_SET, is_known, strict=False) if known or name in _ALWAYS_SET]
         sets = ", ".join(f"{name} = {mark}" for name in columns)
         key = " AND ".join(f"{name} = {mark}" for name in KEY_COLUMNS)
@@ -208,17 +212,17 @@ class Statements:
 
     def _existing(self, count: int, locked: bool) -> str:
         """What is known of the runs with these keys (scheduled_for, job_id, origin)."""
-        wanted = self.tongue.literal_table("k", count, k_at="number", k_job="text", k_origin="text")
+        wanted = self.dialect.literal_table("k", count, k_at="number", k_job="text", k_origin="text")
         return (
             "SELECT r.job_id, r.scheduled_for, r.origin, r.decided_by, r.state, r.fence, r.reason, r.occurrences, "
             f"r.trigger_kind FROM {wanted} JOIN evertick_runs r "
             "ON r.scheduled_for = k.k_at AND r.job_id = k.k_job AND r.origin = k.k_origin"
-            + (self.tongue.row_lock.format(alias="r") if locked else "")
+            + (self.dialect.row_lock.format(alias="r") if locked else "")
         )
 
     def _gaps_reaching(self, count: int) -> str:
         """The gaps of these jobs (job_id, at) that end at or after an instant."""
-        wanted = self.tongue.literal_table("k", count, k_job="text", k_at="number")
+        wanted = self.dialect.literal_table("k", count, k_job="text", k_at="number")
         return (
             f"SELECT g.job_id, g.scheduled_for, g.through FROM {wanted} JOIN evertick_gaps g "
             "ON g.job_id = k.k_job AND g.through >= k.k_at AND g.origin = ''"
@@ -226,7 +230,7 @@ class Statements:
 
     def _lines_inside(self, count: int) -> str:
         """Which of these stretches (job_id, first, last) hold a line of the schedule, other than at their first."""
-        wanted = self.tongue.literal_table("k", count, k_job="text", k_first="number", k_last="number")
+        wanted = self.dialect.literal_table("k", count, k_job="text", k_first="number", k_last="number")
         return (
             f"SELECT k.k_job, k.k_first FROM {wanted} WHERE EXISTS (SELECT 1 FROM evertick_runs r "
             "WHERE r.job_id = k.k_job AND r.scheduled_for > k.k_first AND r.scheduled_for <= k.k_last "
@@ -235,7 +239,7 @@ class Statements:
 
     def _ended_between(self, count: int) -> str:
         """How many lines ended that were due in these stretches (first, behind the last), by kind."""
-        wanted = self.tongue.literal_table("k", count, k_first="number", k_end="number")
+        wanted = self.dialect.literal_table("k", count, k_first="number", k_end="number")
         kind = "k.k_first, r.state, r.trigger_kind, r.reason"
         return (
             f"SELECT {kind}, count(*), sum(r.occurrences) FROM {wanted} JOIN evertick_runs r "
@@ -247,12 +251,12 @@ class Statements:
         """Leases by name, in the order in which every node locks them."""
         return (
             "SELECT name, holder, epoch, expires_at FROM evertick_leases "
-            f"WHERE name IN ({self.tongue.marks(count)}) ORDER BY name{lock}"
+            f"WHERE name IN ({self.dialect.marks(count)}) ORDER BY name{lock}"
         )
 
     def _set_leases(self, count: int) -> str:
-        mark = self.tongue.mark
+        mark = self.dialect.mark
         return (
             f"UPDATE evertick_leases SET holder = {mark}, epoch = epoch + {mark}, expires_at = {mark} "
-            f"WHERE name IN ({self.tongue.marks(count)})"
+            f"WHERE name IN ({self.dialect.marks(count)})"
         )

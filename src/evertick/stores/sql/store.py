@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -54,7 +54,7 @@ SHARES: Final = 16
 
 
 class SqlStore(ABC):
-    tongue: ClassVar[Dialect]
+    dialect: ClassVar[Dialect]
     conflict_errors: ClassVar[tuple[type[Exception], ...]] = (exc.IntegrityError,)
     """What an insert raises that conflicts with a row; the driver's own where a statement bypasses SQLAlchemy."""
 
@@ -63,7 +63,7 @@ class SqlStore(ABC):
         """Where the ledger is, without its password."""
         self._writer = writer
         self._reader = reader
-        self._sql = Statements(self.tongue)
+        self._sql = Statements(self.dialect)
         self._share = secrets.randbelow(SHARES)
 
     # Scheduling
@@ -301,7 +301,7 @@ class SqlStore(ABC):
         if not epochs:
             return
         names = sorted(map(bucket_lease, epochs))
-        statement = self._sql.lease_rows(len(names), self.tongue.share_lock)
+        statement = self._sql.lease_rows(len(names), self.dialect.share_lock)
         held = {row[0]: row[2] for row in connection.exec_driver_sql(statement, tuple(names))}
         lost = sorted(bucket for bucket, epoch in epochs.items() if held.get(bucket_lease(bucket), 0) != epoch)
         if lost:
@@ -378,7 +378,7 @@ class SqlStore(ABC):
 
     def _driver_errors(self) -> tuple[type[Exception], ...]:
         """Errors of the driver that reach us without SQLAlchemy's wrapping."""
-        error: Any = getattr(self._writer.dialect.loaded_dbapi, "Error", None)
+        error = getattr(self._writer.dialect.loaded_dbapi, "Error", None)
         return (error,) if error is not None else ()
 
     def _naming_errors(self) -> _NamingErrors:

@@ -24,13 +24,13 @@ _ASIDE: Final = "%Y%m%dT%H%M%SZ"
 _COMPANIONS: Final = ("", "-wal", "-shm")
 
 
-class Restored(NamedTuple):
+class RestoreResult(NamedTuple):
     backup: Path
     aside: Path | None
     """Where the previous ledger is; None if there was none."""
 
 
-def restore(path: Path, backup: Path | None, now: Instant) -> Restored:
+def restore(path: Path, backup: Path | None, now: Instant) -> RestoreResult:
     """Put a backup, by default the newest, in the place of a ledger; the former file is kept beside it.
 
     No scheduler may run on the ledger; the caller holds its lock.
@@ -41,7 +41,7 @@ def restore(path: Path, backup: Path | None, now: Instant) -> Restored:
     draft = path.with_name(f"{path.name}.restoring")
     shutil.copyfile(chosen, draft)
     os.chmod(draft, 0o600)
-    _sync(draft)
+    sqlite_backup.sync(draft)
     aside = path.with_name(f"{path.name}.before-{to_datetime(now).strftime(_ASIDE)}")
     had = path.exists()
     for companion in _COMPANIONS:
@@ -49,8 +49,8 @@ def restore(path: Path, backup: Path | None, now: Instant) -> Restored:
         if former.exists():
             former.rename(aside.with_name(aside.name + companion))
     draft.replace(path)
-    _sync(path.parent)
-    return Restored(chosen, aside if had else None)
+    sqlite_backup.sync(path.parent)
+    return RestoreResult(chosen, aside if had else None)
 
 
 def copy_ledger(source: SqlStore, target: SqlStore, report: Callable[[int, int], object]) -> Mapping[str, int]:
@@ -124,11 +124,3 @@ def _require_sound(backup: Path) -> None:
         raise StoreCorrupt(f"the backup {backup} failed its integrity check: {said}. Name another one with --from.")
     if RUNS.name not in tables:
         raise StoreCorrupt(f"the file {backup} is not a ledger. Name a file of a '.backups' folder with --from.")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

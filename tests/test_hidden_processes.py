@@ -9,9 +9,9 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from evertick import hardening
+from evertick import long_lived
 from evertick.cli.app import evertick
-from evertick.hardening import hide_process
+from evertick.long_lived import hide_process
 
 NOBODY = 65_534
 
@@ -81,7 +81,7 @@ def test_our_processes_hide_themselves_before_anything_else(monkeypatch, module,
     def hide() -> None:
         raise Hidden
 
-    monkeypatch.setattr(hardening, "hide_process", hide)
+    monkeypatch.setattr(long_lived, "hide_process", hide)
     monkeypatch.setattr(sys, "argv", [module, *arguments])
     monkeypatch.delitem(sys.modules, f"{module}.__main__", raising=False)
     with pytest.raises(Hidden):
@@ -92,5 +92,5 @@ def test_the_scheduler_hides_itself(monkeypatch, tmp_path):
     def hide() -> None:
         raise Hidden
 
-    monkeypatch.setattr(hardening, "hide_process", hide)
+    monkeypatch.setattr(long_lived, "hide_process", hide)
     assert isinstance(CliRunner().invoke(evertick, ["serve", str(tmp_path)]).exception, Hidden)
