@@ -75,6 +75,11 @@ class Attempt(Protocol):
         """Whether the ledger has already recorded the launch."""
         ...
 
+    @property
+    def borrows(self) -> bool:
+        """Whether it uses the resources of the attempt that waits for it, and needs none itself."""
+        ...
+
 
 class HearsOfSubRuns(Protocol):
     """An executor whose steps may request runs of other jobs, and which receives their results."""

@@ -63,7 +63,7 @@ class ExecutorContract:
         assert [(one.key, one.attempt) for one in started] == [(KEY, 1)]
         assert started[0].at <= reports.end_of(KEY).at
 
-    def test_attempts_of_one_instant_are_told_apart(self, executor, reports):
+    def test_attempts_of_one_instant_are_distinguished(self, executor, reports):
         other = RunKey("report", NINE, "by-hand")
         executor.launch(launch_of())
         executor.launch(launch_of(other))
@@ -89,7 +89,7 @@ class ExecutorContract:
         (answer,) = reports.wait_until(lambda all_: len(all_) == 1)
         assert isinstance(answer, RunStarted | RunFinished | RunLost | RunUnknown)
 
-    def test_stopping_what_is_not_there_is_no_error(self, executor, reports):
+    def test_stopping_an_unknown_run_does_not_fail(self, executor, reports):
         executor.stop(KEY, 1, "replaced")
         assert list(reports) == []
 

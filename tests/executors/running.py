@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from evertick.executors.keeper.procfs import is_alive
+from evertick.executors.keeper.procfs import Snapshot, is_alive
 from evertick.executors.local import LocalExecutor
 from evertick.executors.logs import Logs
 from evertick.loop.effects import Launch
@@ -20,6 +20,7 @@ from evertick.model.job import Job
 from evertick.model.lifecycle import Trigger
 from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, StepsSeen
 from evertick.model.run import RunKey
+from evertick.model.run_variables import KEEPER
 from evertick.model.steps import StepRecord, read_steps
 from evertick.model.work import Command, Kind, Script, Step, Work
 from evertick.settings.parts import KeeperSettings, LocalSettings
@@ -76,6 +77,15 @@ class Place:
             executor.close()
         for pid in self.keepers():
             kill(pid)
+        for pid in self.left_running():
+            kill(pid)
+
+    def left_running(self) -> list[int]:
+        """Processes of attempts whose keeper is gone; a watchdog reads the process table as long as there are any."""
+        identities = [path.read_text() for path in self.folder.glob("keeper-*/keeper.id")]
+        marks = [frozenset({f"{KEEPER}={identity}".encode()}) for identity in identities]
+        table = Snapshot()
+        return [stat.pid for stat in table.alive if any(mark <= table.marks_of(stat.pid) for mark in marks)]
 
     def run(self, job: Job, **known) -> RunFinished:
         """Carry a job out and answer how it ended."""

@@ -50,7 +50,7 @@ def started(call, folder, output=None):
     return child
 
 
-def test_output_that_ends_before_the_function_does_is_no_end_of_it(tmp_path):
+def test_output_that_ends_before_the_function_does_not_end_it(tmp_path):
     child = started(closes_its_output, tmp_path, lambda _chunk: None)
     # The first look finds that the output has ended, the second one finds it closed.
     assert [child.wait(0), child.wait(0)] == [None, None]
@@ -65,7 +65,7 @@ def test_a_process_whose_exit_code_another_part_of_the_program_has_taken(tmp_pat
     assert child.wait(LIMIT_SECONDS) == (True, "went on", None)
 
 
-def test_a_program_with_more_than_1024_open_files_hears_of_its_functions(tmp_path):
+def test_a_program_with_more_than_1024_open_files_receives_results_of_its_functions(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, hard), hard))
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]

@@ -82,7 +82,7 @@ class TestUser:
         held = [line.split()[1] for line in capabilities if not line.startswith("CapBnd")]
         assert held == ["0" * 16] * 4
 
-    def test_it_reads_nothing_of_the_scheduler(self, place):
+    def test_a_run_of_another_user_reads_nothing_of_the_scheduler(self, place):
         place.run(job_of(argv("true")))
         (keeper,) = place.keepers()
         tries = [f"cat {place.folder}/token", f"ls {place.folder}", f"cat /proc/{keeper}/environ", f"kill {keeper}"]
@@ -97,7 +97,7 @@ class TestUser:
         ("user", "detail"),
         [("no-such-user", "this machine has no user 'no-such-user'"), ("4000123123", "this machine has no user")],
     )
-    def test_one_that_is_not_there_is_an_error(self, place, user, detail):
+    def test_an_unknown_user_is_an_error(self, place, user, detail):
         end = place.run(job_of(argv("true"), user=user))
         assert (end.state, detail in end.detail) == (FAILED, True)
 
@@ -106,7 +106,7 @@ class TestUser:
         assert place.run(job_of(sh("id -un; echo $USER"), user=own)).state == SUCCEEDED
         assert place.log().decode().split() == [own, own]
 
-    def test_what_a_step_says_comes_before_what_its_job_says(self, place):
+    def test_the_user_of_a_step_comes_before_that_of_its_job(self, place):
         own = pwd.getpwuid(os.geteuid()).pw_name
         job = job_of(sh("id -un", "one", user=own), sh("id -un", "two", depends=("one",)), user="nobody")
         end = place.run(job)
@@ -165,7 +165,7 @@ def test_only_root_changes_the_user(monkeypatch):
 
 
 class TestBwrap:
-    def test_it_sees_programs_and_its_folder_and_nothing_of_the_scheduler(self, place, folder):
+    def test_a_sandbox_sees_programs_and_its_folder_and_nothing_of_the_scheduler(self, place, folder):
         (folder / "input").write_text("some input\n")
         text = f"cat input; cat {place.folder}/token; ls -A {place.folder}; ls -d /root /home /srv /proc/[0-9]*"
         text += "; cat /etc/shadow"
@@ -179,7 +179,7 @@ class TestBwrap:
         assert len([line for line in shown.splitlines() if line.startswith("/proc/")]) <= 4
         assert not {"/root", "/home", "/srv"} & set(shown.splitlines())
 
-    def test_it_changes_only_what_it_may(self, place, folder):
+    def test_a_sandbox_changes_only_what_it_may(self, place, folder):
         (folder / "out").mkdir()
         (folder / "out").chmod(0o777)
         job = job_of(
@@ -233,13 +233,13 @@ class TestBwrap:
         assert (end.state, end.exit_code) == (CANCELLED, 7)
         assert place.log().endswith(b"bye\n")
 
-    def test_one_that_does_not_end_is_killed_with_all_that_it_started(self, place, folder):
+    def test_a_sandbox_that_does_not_end_is_killed_with_all_that_it_started(self, place, folder):
         text = "trap '' TERM; setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' & while :; do sleep 1; done"
         end = place.run(job_of(sh(text, env=(("MARK", str(folder)),)), timeout_us=SECOND, **CONFINED))
         assert end.state == TIMED_OUT
         assert marked(str(folder).encode()) == []
 
-    def test_what_remains_when_the_sandbox_itself_is_killed_is_ended(self, place, folder):
+    def test_processes_that_remain_when_their_sandbox_is_killed_are_ended(self, place, folder):
         executor = place.open()
         executor.launch(launch(job_of(sh("echo ready; sleep 600", env=(("MARK", str(folder)),)), **CONFINED)))
         until(lambda: b"ready" in place.log(), "the program to run")
@@ -247,7 +247,7 @@ class TestBwrap:
         assert place.end_of(KEY).detail == "killed by SIGKILL"
         assert marked(str(folder).encode()) == []
 
-    def test_it_outlives_its_keeper_and_can_be_stopped_by_the_next(self, place, folder):
+    def test_a_sandbox_outlives_its_keeper_and_can_be_stopped_by_the_next(self, place, folder):
         executor = place.open()
         executor.launch(launch(job_of(sh("echo ready; sleep 600", env=(("MARK", str(folder)),)), **CONFINED)))
         until(lambda: b"ready" in place.log(), "the program to run")
@@ -325,7 +325,7 @@ SOMEBODY = Account("somebody", 4_711, 4_712, "/home/somebody", "/bin/sh")
 
 
 @pytest.mark.usefixtures("tools")
-def test_what_lies_in_a_shown_folder_and_is_the_schedulers_is_covered(folder):
+def test_the_schedulers_files_inside_a_shown_folder_are_covered(folder):
     (folder / "state" / "bundles" / "abc").mkdir(parents=True)
     (folder / "evertick.toml").touch()
     confinement = Confinement(

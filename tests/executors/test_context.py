@@ -42,12 +42,12 @@ def test_an_item_of_a_step_has_its_value(item):
     value = ItemValue("", tuple(item.items())) if isinstance(item, dict) else ItemValue(item or "")
     environ = {
         **run_variables(LaunchMessage(RunKey("report", 0), 1, 7, "manual", "", None, ""), "report@x"),
-        **item_variables(None if item is None else Item("all", 3, value)),
+        **item_variables(None if item is None else Item("all", 3, value), "report@x"),
     }
     context = RunContext.from_environment(environ)
     assert context.item == item
 
 
-def test_a_process_of_no_run_is_told_so():
+def test_a_process_of_no_run_gets_an_error():
     with pytest.raises(LookupError, match="EVERTICK_RUN_ID is not set"):
         RunContext.from_environment({})

@@ -100,7 +100,7 @@ def test_the_hook_behind_a_failed_run_is_not_asked(place, gate):
     assert (end.state, end.exit_code, end.broken, gate.asked) == (FAILED, 3, "", [])
 
 
-def test_the_address_of_a_hook_may_be_secret_and_is_not_told(place, gate):
+def test_the_address_of_a_hook_may_be_secret_and_is_not_reported(place, gate):
     place.open(environ={"PATH": "/usr/bin:/bin", "HOOK": f"{gate.url}/503?token=hush"})
     end = place.run(job_of(sh("true"), pre_run_hooks=(Secret("env", "HOOK"),)))
     assert (end.state, "hush" in end.detail) == (SKIPPED, False)

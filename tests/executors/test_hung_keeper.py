@@ -82,7 +82,7 @@ runpy.run_module("{module}", run_name="__main__")
 
 
 @pytest.mark.slow
-def test_a_keeper_that_computes_for_ever_is_replaced_and_its_runs_go_on(place, tmp_path, monkeypatch):
+def test_a_busy_looping_keeper_is_replaced_and_its_runs_continue(place, tmp_path, monkeypatch):
     program = tmp_path / "python"
     program.write_text(COMPUTES.format(python=sys.executable, module=keeper_process.MODULE))
     program.chmod(0o700)
@@ -124,7 +124,7 @@ def test_a_keeper_without_a_socket_is_replaced_when_it_is_needed(place, monkeypa
 
 
 @pytest.mark.slow
-def test_whoever_asks_is_told_which_keeper_does_not_answer(place):
+def test_the_status_names_the_keeper_that_does_not_answer(place):
     assert list(probe_keepers(place.folder)) == []
     executor = place.open()
     place.run(job_of(sh("true")))
@@ -143,7 +143,7 @@ def test_whoever_asks_is_told_which_keeper_does_not_answer(place):
     assert [one.replaced for one in executor.keepers()] == [0]
 
 
-def test_a_process_that_is_no_keeper_of_the_folder_is_not_killed(tmp_path):
+def test_a_process_that_is_not_the_folders_keeper_is_not_killed(tmp_path):
     process = KeeperProcess(tmp_path, tmp_path, KeeperSettings(), {})
     assert not process.kill(os.getpid())
     assert process.locked_by() is None

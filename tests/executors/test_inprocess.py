@@ -131,7 +131,7 @@ class TestALoopKeepsTheContract(ExecutorContract):
         loop.close()
 
 
-def test_what_a_function_returns_and_raises_is_told(opened, reports):
+def test_results_and_exceptions_of_a_function_are_reported(opened, reports):
     opened(quick).launch(launch_of())
     assert reports.end_of(KEY).detail == "done"
     reports.clear()
@@ -171,7 +171,7 @@ def test_a_thread_is_asked_to_end_and_is_cancelled_when_it_does(opened, reports)
     assert (reports.end_of(KEY).state, reports.end_of(KEY).detail) == (CANCELLED, "replaced")
 
 
-def test_a_thread_that_does_not_listen_goes_on_and_ends_as_it_does(opened, reports):
+def test_a_thread_that_ignores_a_stop_continues_to_its_own_end(opened, reports):
     begun, may_go = threading.Event(), threading.Event()
 
     def deaf() -> str:
@@ -283,7 +283,7 @@ def test_more_than_there_is_room_for_wait_their_turn_and_can_be_withdrawn(opened
     assert [one.key for one in reports if isinstance(one, RunStarted)] == [keys[0], keys[2]]
 
 
-def test_what_is_abandoned_is_lost_so_that_somebody_tries_it_again(opened, reports):
+def test_an_abandoned_attempt_is_lost_so_that_it_is_retried(opened, reports):
     begun = threading.Event()
 
     def waits(context: RunContext) -> None:
@@ -300,13 +300,13 @@ def test_what_is_abandoned_is_lost_so_that_somebody_tries_it_again(opened, repor
 
 @pytest.mark.slow
 class TestAProcess:
-    def test_it_is_another_one_and_hands_its_result_back(self, opened, reports, tmp_path):
+    def test_a_process_function_runs_in_another_process_and_hands_its_result_back(self, opened, reports, tmp_path):
         opened(prints_its_pid, "process").launch(timed(60, f'{{"path": "{tmp_path}/pid"}}'))
         end = reports.end_of(KEY)
         assert (end.state, end.exit_code) == (SUCCEEDED, 0)
         assert end.detail == (tmp_path / "pid").read_text().strip() != str(os.getpid())
 
-    def test_it_is_killed_with_all_it_has_started(self, opened, reports, tmp_path):
+    def test_a_process_function_is_killed_with_all_it_has_started(self, opened, reports, tmp_path):
         executor = opened(leaves_a_grandchild, "process")
         executor.launch(launch_of()._replace(params=f'{{"path": "{tmp_path}/pid"}}'))
         grandchild = int(_written(tmp_path / "pid"))
@@ -314,7 +314,7 @@ class TestAProcess:
         assert reports.end_of(KEY).state is CANCELLED
         until(lambda: not _is_alive(grandchild), "the grandchild to be gone")
 
-    def test_one_that_ignores_the_polite_end_is_ended_by_force(self, opened, reports, tmp_path):
+    def test_a_process_that_ignores_sigterm_is_killed(self, opened, reports, tmp_path):
         executor = opened(ignores_the_polite_end, "process")
         executor.launch(launch_of()._replace(params=f'{{"path": "{tmp_path}/pid"}}'))
         child = int(_written(tmp_path / "pid"))
@@ -327,13 +327,13 @@ class TestAProcess:
         executor.launch(timed(1, f'{{"path": "{tmp_path}/pid", "seconds": "600"}}'))
         assert reports.end_of(KEY).state is TIMED_OUT
 
-    def test_one_that_dies_without_a_word_has_failed(self, opened, reports):
+    def test_a_process_that_dies_without_a_word_has_failed(self, opened, reports):
         opened(dies, "process").launch(launch_of())
         end = reports.end_of(KEY)
         assert (end.state, end.exit_code) == (FAILED, 7)
         assert "exit code 7" in end.detail
 
-    def test_an_error_is_told_as_from_a_thread(self, opened, reports):
+    def test_an_error_is_reported_as_from_a_thread(self, opened, reports):
         opened(raises, "process").launch(launch_of())
         assert reports.end_of(KEY).detail.startswith("ValueError: no such table (")
 
@@ -357,7 +357,7 @@ class TestLogs:
 
         return read
 
-    def test_what_a_function_logs_and_raises_is_kept_with_its_run(self, opened, reports, tmp_path, said):
+    def test_logs_and_exceptions_of_a_function_are_kept_with_its_run(self, opened, reports, tmp_path, said):
         def talks(context: RunContext) -> None:
             context.log.debug("too small")
             context.log.info("counted %d rows", 3)

@@ -91,7 +91,7 @@ def test_no_more_items_run_at_once_than_the_step_says_and_as_many_do(place):
     assert (len(seen), max(seen)) == (16, 2)
 
 
-def test_after_a_failed_item_no_further_one_starts_unless_the_step_goes_on(place):
+def test_after_a_failed_item_no_further_one_starts_unless_the_step_continues(place):
     text = 'test "$EVERTICK_RUN_ITEM" != b'
     stops = sh(text, "stops", each=each("a", "b", "c", "d", max_parallel=1), output="A", continue_on=GOES_ON)
     goes_on = sh(

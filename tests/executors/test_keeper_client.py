@@ -120,7 +120,7 @@ def interrupted(monkeypatch):
     monkeypatch.setattr(protocol, "connect", lambda folder: Interrupted(fileno=connect(folder).detach()))
 
 
-def test_a_line_that_was_written_in_part_goes_on_before_any_other(interrupted, keeper, client):
+def test_a_partly_written_line_is_completed_before_any_other(interrupted, keeper, client):
     client, greeted = client
     assert greeted.wait(PATIENCE_SECONDS)
     keeper.may_read.set()

@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def keeper_of(place) -> int:
 # The scheduler is killed
 
 
-def test_a_run_that_ends_while_the_scheduler_is_dead_is_told_to_the_next_one(place, tmp_path):
+def test_a_run_that_ends_while_the_scheduler_is_dead_is_reported_to_the_next_one(place, tmp_path):
     program = f"echo x >> {tmp_path}/runs; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo over; exit 3"
     end(stand_in(place.folder, program))
     (tmp_path / "go").touch()
@@ -98,7 +99,7 @@ def test_closing_leaves_runs_to_the_next_scheduler(place, tmp_path):
     assert place.end_of(KEY).state == SUCCEEDED
 
 
-def test_an_outcome_is_told_until_it_was_taken_and_remembered_after_that(place):
+def test_an_outcome_is_reported_until_it_was_taken_and_remembered_after_that(place):
     place.run(job_of(argv("true")))
     until(lambda: '["delivered",1]' in place.journal(), "the outcome to be taken")
     place.reports.clear()
@@ -416,6 +417,29 @@ def test_a_keeper_whose_descriptors_are_used_up_goes_on_and_takes_the_rest_later
 
 
 # Many
+
+
+def _is_replaced(place, killed: int) -> bool:
+    return bool(place.keepers()) and killed not in place.keepers()
+
+
+@pytest.mark.slow
+def test_a_keeper_that_is_killed_again_and_again_remembers_what_it_has_run(place, tmp_path):
+    executor = place.open(LocalSettings(keeper=KeeperSettings(journal_files=2)))
+    order = launch(job_of(sh(f"echo x >> {tmp_path}/runs")), key_of(0))
+    executor.launch(order)
+    place.end_of(key_of(0))
+    for number in range(1, 6):
+        killed = keeper_of(place)
+        kill(killed)
+        executor.launch(launch(job_of(argv("true")), key_of(number)))
+        place.end_of(key_of(number))
+        until(partial(_is_replaced, place, killed), "the next keeper")
+    # A scheduler that took over before the ledger had the end asks for the same attempt again.
+    executor.launch(order)
+    executor.launch(launch(job_of(argv("true")), key_of(9)))
+    place.end_of(key_of(9))
+    assert (tmp_path / "runs").read_text() == "x\n"
 
 
 @pytest.mark.slow

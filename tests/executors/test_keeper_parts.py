@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import shlex
+import subprocess
 from base64 import b64encode, encodebytes
 from itertools import pairwise
 from types import SimpleNamespace
@@ -81,6 +84,45 @@ def test_a_secret_in_json_is_masked(secret, is_ascii):
     assert text == b'{"key": "***"}'
 
 
+QUOTED = """it's <a> "secret"/key&\\!"""
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(json.dumps(json.dumps({"key": QUOTED})), id="JSON in JSON"),
+        pytest.param(json.dumps(QUOTED).replace("/", "\\/"), id="JSON of PHP"),
+        pytest.param(
+            json.dumps(QUOTED).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"), id="JSON of Go"
+        ),
+        pytest.param(repr(QUOTED), id="a text of Python"),
+        pytest.param(repr(QUOTED.encode()), id="bytes of Python"),
+        pytest.param(html.escape(QUOTED), id="HTML"),
+        pytest.param(html.escape(QUOTED, quote=False), id="HTML between tags"),
+        pytest.param(shlex.quote(QUOTED), id="a word of a shell, by Python"),
+        pytest.param("'" + QUOTED.replace("'", "'\\''") + "'", id="a word of a shell that traces"),
+        pytest.param("$'" + QUOTED.replace("\\", "\\\\").replace("'", "\\'") + "'", id="a word of bash"),
+        pytest.param("'" + QUOTED.replace("'", "''") + "'", id="SQL"),
+        pytest.param(quote(QUOTED, safe="!'()*"), id="encodeURIComponent"),
+        pytest.param(quote(QUOTED, safe="!#$&'()*+,/:;=?@"), id="encodeURI"),
+        pytest.param(quote(QUOTED, safe="!$&'()*+,;="), id="the user of an address"),
+    ],
+)
+def test_a_secret_is_masked_as_programs_quote_it(shown):
+    text = masked(Masker([QUOTED]), [b"before ", shown.encode(), b" after"]).decode()
+    assert "***" in text
+    assert "secret" not in text
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_secret_is_masked_in_the_trace_of_a_shell(shell):
+    traced = subprocess.run(
+        [shell, "-xc", 'true "$KEY"'], env={**os.environ, "KEY": QUOTED}, capture_output=True, check=True
+    )
+    assert b"secret" in traced.stderr
+    assert b"secret" not in masked(Masker([QUOTED]), [traced.stderr])
+
+
 @given(
     st.lists(st.integers(0, 200)), st.lists(st.sampled_from(["abc", "abcabd", "abcabdx", "q", "ab", "\n"]), max_size=20)
 )
@@ -93,7 +135,7 @@ def test_no_cut_between_two_reads_lets_a_secret_through(places, words):
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300)))
-def test_what_is_not_secret_comes_through_unchanged(data, places):
+def test_text_without_secrets_passes_unchanged(data, places):
     masker = Masker(["a secret that is not in there"])
     assert masked(masker, cut(data, places)) == data
 
@@ -314,6 +356,18 @@ def test_a_new_file_begins_with_open_attempts_and_the_old_one_is_removed_when_ov
     assert journal.remove(lambda file: file.last_serial < 4) is None
     assert journal.remove(lambda file: file.closed_at <= 10.0) == 4
     assert [line[0] for line in read_lines(tmp_path)] == [ACCEPTED, STARTED]
+
+
+def test_the_journal_of_a_keeper_that_was_killed_knows_which_results_each_file_holds(tmp_path):
+    for serial in (3, 5, 9):  # each keeper begins with those that ended before
+        journal = Journal(tmp_path, max_bytes=10_000)
+        journal.begin([("keeper", "boot", serial, serial, serial)], serial)
+        journal.close()
+    again = Journal(tmp_path, max_bytes=10_000)
+    again.begin([("keeper", "boot", 12, 12, 12)], 12)
+    assert [file.last_serial for file in again.archive] == [5, 9, 12]
+    assert again.archived_bytes == sum(path.stat().st_size for path in tmp_path.glob("keeper.*.jsonl"))
+    again.close()
 
 
 @given(st.integers(0, 400))

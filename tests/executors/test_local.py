@@ -97,7 +97,7 @@ def test_a_run_beyond_its_timeout_is_timed_out_and_its_processes_are_gone(place,
     assert not is_alive(int(written(tmp_path / "pid")))
 
 
-def test_what_a_step_used_is_known(place):
+def test_the_resources_that_a_step_used_are_known(place):
     place.run(job_of(sh("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")))
     (step,) = place.steps
     assert (step.name, step.state, step.exit_code, step.tries) == ("main", SUCCEEDED, 0, 1)
@@ -230,7 +230,7 @@ def test_everything_can_be_stopped_and_waited_for(place):
 # What a process finds
 
 
-def test_a_process_is_told_about_its_run_and_nothing_of_the_schedulers_own(place, monkeypatch):
+def test_a_process_receives_the_facts_of_its_run_and_nothing_of_the_scheduler(place, monkeypatch):
     monkeypatch.setenv("DATABASE_PASSWORD", "hunter2")
     place.open()
     job = job_of(sh("env"), env=(("GREETING", "hello"),))
@@ -300,7 +300,7 @@ def test_bad_parameters_fail_the_run_and_say_why(place, param, params, reason):
 # Secrets
 
 
-def test_a_secret_reaches_the_process_and_nobody_else(place, tmp_path, monkeypatch):
+def test_a_secret_reaches_only_its_process(place, tmp_path, monkeypatch):
     monkeypatch.setenv("TOKEN_AT_HOME", "s3cret/value+1")
     (tmp_path / "key").write_text("file-secret\n")
     place.open()
@@ -366,7 +366,7 @@ def test_no_more_steps_than_allowed_run_at_the_same_time(place, tmp_path):
     assert place.run(job).state == SUCCEEDED
 
 
-def test_what_depends_on_a_failure_does_not_run_and_the_rest_does(place):
+def test_steps_that_depend_on_a_failure_do_not_run_and_the_rest_do(place):
     job = job_of(
         sh("exit 4", "bad"),
         sh("true", "behind", depends=("bad",)),
@@ -407,7 +407,7 @@ NO_FILE = Condition(ConditionKind.FILE_EXISTS, "/no/such/file")
         pytest.param(ContinueOn(skipped=True), ["one", "two"], id="unless it lets them go on"),
     ],
 )
-def test_a_step_whose_condition_does_not_hold_is_skipped_and_is_no_failure(place, rule, ran):
+def test_a_step_whose_condition_does_not_hold_is_skipped_and_does_not_fail(place, rule, ran):
     job = job_of(sh("true", "one", preconditions=(NO_FILE,), continue_on=rule), sh("true", "two", depends=("one",)))
     assert place.run(job).state == SUCCEEDED
     assert (order_of(place), place.steps[0].state) == (ran, "skipped")
@@ -504,7 +504,7 @@ def test_a_cancelled_run_has_its_own_handler(place):
     assert order_of(place) == ["main", "gone", "always"]
 
 
-def test_a_retry_goes_on_from_the_failed_step(place, tmp_path):
+def test_a_retry_continues_from_the_failed_step(place, tmp_path):
     job = job_of(
         sh(f"echo made; echo x >> {tmp_path}/makes", "make", output="MADE"),
         sh(f'echo "$MADE"; [ -e {tmp_path}/ready ]', "use", depends=("make",)),
@@ -564,7 +564,7 @@ def resuming(place) -> str:
     return json.dumps({"resume_from": {"run": KEY.run_id, "attempt": 1, "steps": steps}})
 
 
-def test_steps_are_told_while_the_run_goes_on(place, tmp_path):
+def test_steps_are_reported_during_the_run(place, tmp_path):
     executor = place.open()
     executor.launch(launch(job_of(sh("true", "first"), sh("sleep 600", "second", depends=("first",)))))
     place.reports.wait_until(
@@ -719,7 +719,7 @@ def test_a_keeper_goes_when_it_is_asked_to_and_another_comes_when_it_is_needed(p
 
 
 @pytest.mark.slow
-def test_a_keeper_with_nothing_to_do_and_nobody_to_tell_goes_by_itself(place):
+def test_an_idle_keeper_without_a_scheduler_exits_by_itself(place):
     executor = place.open(LocalSettings(keeper=KeeperSettings(idle_us=SECOND // 10)))
     executor.launch(launch(job_of(argv("true"))))
     place.end_of(KEY)
@@ -729,7 +729,7 @@ def test_a_keeper_with_nothing_to_do_and_nobody_to_tell_goes_by_itself(place):
     place.reports.wait_until(lambda said: RunUnknown(KEY, 2) in said)
 
 
-def test_one_keeper_serves_a_folder_however_many_are_started(place):
+def test_a_single_keeper_serves_a_folder_however_many_are_started(place):
     first, second = place.open(), place.open()
     for number in range(20):
         (first if number % 2 else second).launch(launch(job_of(argv("true")), key_of(number)))
@@ -744,7 +744,7 @@ def test_a_job_without_steps_succeeds(place):
     assert place.run(Job("report", work=Work())).state == SUCCEEDED
 
 
-def test_a_state_folder_may_be_named_from_where_the_scheduler_stands(tmp_path, monkeypatch):
+def test_a_state_folder_may_be_relative_to_the_schedulers_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place = Place(Path("state"))
     try:

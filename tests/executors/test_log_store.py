@@ -12,6 +12,8 @@ from s3fs import S3FileSystem
 
 from evertick.dispatch.log_copier import LogCopier
 from evertick.errors import SettingsError
+from evertick.executor import AttemptId
+from evertick.executors.fleet.log_sync import LogCopies
 from evertick.executors.log_store import COPIED, LogStore, LogUploads
 from evertick.executors.logs import LogChunk, LogFile
 from evertick.executors.paths import run_folder
@@ -26,6 +28,7 @@ from tests.s3_server import BUCKET, S3Server
 from tests.serving.served import Served
 
 KEY = RunKey("nightly report", from_text("2026-03-02T09:00:00Z"))
+OTHER = RunKey("nightly report", from_text("2026-03-02T09:00:01Z"))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,7 @@ def attempt_folder(state: Path, number: int = 1) -> Path:
     return folder
 
 
-def test_what_was_copied_is_read_back_in_parts(store, tmp_path):
+def test_a_copied_log_is_read_back_in_parts(store, tmp_path):
     (attempt_folder(tmp_path) / "my%20step.log").write_bytes(b"0123456789")
     (attempt_folder(tmp_path, 2) / "main.log").write_bytes(b"again")
     (attempt_folder(tmp_path, 2) / "main.log.times").write_bytes(b"\2" + b"\0" * 7 + b"\7" + b"\0" * 7)
@@ -89,7 +92,59 @@ def test_a_log_that_grows_is_copied_when_it_is_whole_and_then_never_again(store,
     assert store.read_log(KEY, 1, "main").data == b"half"
 
 
-def test_what_an_earlier_process_has_left_is_copied_at_the_start(store, tmp_path):
+HOSTILE = (
+    *("../main", "../../../090001Z/1/main", "/etc/passwd", "..", ".", "", ".copied", "main.log", "main.log.times"),
+    *("a/../../b", "a\\b", "a\nb", "a?versionId=1", "a#b", "%2e%2e%2fmain", "ä" * 200, "x" * 10_000, "* [1 of 3]"),
+)
+
+
+def test_a_member_that_names_its_logs_as_it_likes_stays_among_the_copies_of_its_own_run(store, tmp_path):
+    other = tmp_path.joinpath("logs", *run_folder(OTHER), "1")
+    other.mkdir(parents=True)
+    (other / "main.log").write_bytes(b"of another run")
+    received, uploads = LogCopies(tmp_path), LogUploads(tmp_path, store)
+    assert uploads.copy(OTHER)
+    for step in HOSTILE:
+        assert received.write(AttemptId(KEY, 1), step, 0, b"hostile", is_complete=True), step
+    assert uploads.copy(KEY)
+    assert uploads.copy(OTHER)
+    assert store.read_log(OTHER, 1, "main").data == b"of another run"
+    assert [file.step for file in store.list_logs(OTHER)] == ["main"]
+    assert all(store.read_log(KEY, 1, step).data == b"hostile" for step in HOSTILE)
+    jobs, days = store._names(), store._names(*run_folder(KEY)[:1])
+    assert (jobs, days) == (sorted({run_folder(KEY)[0]}), [run_folder(KEY)[1]])
+    assert store._names(*run_folder(KEY)[:2]) == sorted({run_folder(KEY)[2], run_folder(OTHER)[2]})
+
+
+def test_a_log_that_a_member_sends_after_the_others_is_copied_too(store, tmp_path):
+    received, uploads = LogCopies(tmp_path), LogUploads(tmp_path, store)
+    received.write(AttemptId(KEY, 1), "first", 0, b"1", is_complete=True)
+    assert uploads.copy(KEY)
+    received.write(AttemptId(KEY, 1), "second", 0, b"2", is_complete=True)
+    for copy in uploads.uncopied():
+        assert copy()
+    assert store.read_log(KEY, 1, "second").data == b"2"
+
+
+def test_logs_that_an_earlier_version_copied_are_not_copied_again(store, tmp_path):
+    folder = attempt_folder(tmp_path)
+    (folder / "main.log").write_bytes(b"again")
+    (folder / COPIED).touch()
+    assert LogUploads(tmp_path, store).copy(KEY)
+    assert store.list_logs(KEY) == []
+
+
+def test_a_link_among_the_attempts_is_not_followed(store, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "private.log").write_bytes(b"secret")
+    run = attempt_folder(tmp_path).parent
+    (run / "2").symlink_to(elsewhere)
+    assert LogUploads(tmp_path, store).copy(KEY)
+    assert store.list_logs(KEY) == []
+
+
+def test_logs_that_an_earlier_process_left_are_copied_at_the_start(store, tmp_path):
     (attempt_folder(tmp_path) / "main.log").write_bytes(b"left")
     copier = LogCopier(LogUploads(tmp_path, store))
     copier.start()

@@ -116,7 +116,7 @@ def test_the_log_of_a_backfilled_run_is_as_old_as_its_writing(tmp_path):
     assert Logs(tmp_path).prune_logs(NINE - DAY) == 0
 
 
-def test_one_job_may_keep_its_logs_longer_than_another(tmp_path):
+def test_a_job_may_keep_its_logs_longer_than_another(tmp_path):
     for job_id in ("report", "other"):
         put(tmp_path, RunKey(job_id, NINE - 9 * DAY), "main.log", b"x", age_us=9 * DAY)
     assert Logs(tmp_path).prune_logs(NINE, job_id="other") == 1

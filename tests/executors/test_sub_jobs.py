@@ -70,7 +70,7 @@ def test_a_parameter_from_a_variable_that_is_not_there_fails_the_step(place):
     assert (end.state, "no such variable" in end.detail) == (FAILED, True)
 
 
-def test_a_step_that_does_not_wait_goes_on_when_the_run_is_in_the_ledger(place):
+def test_a_step_that_does_not_wait_continues_when_the_run_is_in_the_ledger(place):
     executor = start(place, of_kind(SubJob("other", waits=False), "call"))
     assert wanted(place).waits is False
     executor.sub_run_ended(KEY, 1, "call", 1, SubRunEnd(PLANNED))
@@ -88,7 +88,7 @@ def test_another_try_asks_for_another_run(place):
     assert place.end_of(KEY).state == SUCCEEDED
 
 
-def test_whoever_comes_next_is_asked_again(place):
+def test_the_next_scheduler_is_asked_again(place):
     first = start(place, CALL)
     wanted(place)
     first.close()
@@ -109,7 +109,7 @@ def test_a_step_that_is_ended_lets_its_run_go(place, how):
     assert place.end_of(KEY).state == (CANCELLED if how == "stopped" else FAILED)
 
 
-def test_a_run_let_go_while_nobody_listened_is_told_to_whoever_comes(place):
+def test_a_run_let_go_without_a_scheduler_is_reported_to_the_next_one(place):
     call = of_kind(SubJob("other"), "call", timeout_us=SECOND)
     first = start(place, call)
     wanted(place)

@@ -269,7 +269,7 @@ class TestKeeper(UnconfirmedContract):
         assert machine.is_running(0)
 
 
-def test_a_ledger_that_is_told_of_everything_ends_nothing():
+def test_a_ledger_that_has_recorded_everything_ends_no_run():
     unconfirmed = Unconfirmed[int]()
     unconfirmed.renew("one", lease_from(0, HOUR, SECOND, 1))
     assert unconfirmed.has_room("another", HOUR)
@@ -316,7 +316,7 @@ def test_the_outlook_names_the_first_deadline_of_what_runs_and_of_what_may_be_la
     assert unconfirmed.summary() == DeadlineSummary(second, second.end_at)
 
 
-def test_a_journal_is_read_bit_by_bit_and_anew_when_another_file_takes_its_place(tmp_path):
+def test_a_journal_is_read_in_parts_and_from_its_start_when_it_is_replaced(tmp_path):
     journal, tail = Journal(tmp_path, 1_000), JournalTail(tmp_path)
     assert tail.read() == (False, [])
     journal.begin([["keeper", "boot"]], 0)

@@ -23,7 +23,7 @@ def is_set(wakeup: Wakeup) -> bool:
     return bool(select.select([wakeup], [], [], 0)[0])
 
 
-def test_it_is_readable_until_it_is_cleared(wakeup):
+def test_a_wakeup_is_readable_until_it_is_cleared(wakeup):
     assert not is_set(wakeup)
     wakeup.set()
     wakeup.set()

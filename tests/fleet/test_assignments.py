@@ -104,7 +104,7 @@ def line(tmp_path):
     return Line(tmp_path)
 
 
-def test_an_attempt_is_told_to_its_member_and_its_end_is_acknowledged(line):
+def test_an_attempt_is_reported_to_its_member_and_its_end_is_acknowledged(line):
     line.connect("ex-a", "ex-b").launch()
     line.say("ex-a", protocol.STARTED, NINE)
     line.finish("ex-a")
@@ -120,7 +120,7 @@ def test_an_attempt_is_told_to_its_member_and_its_end_is_acknowledged(line):
         pytest.param(SECOND, False, id="as much as a message may take"),
     ],
 )
-def test_a_wrong_clock_of_a_member_is_made_up_for(line, ahead_us, made_up_for):
+def test_a_wrong_clock_of_a_member_is_corrected(line, ahead_us, made_up_for):
     line.ahead_us = ahead_us
     line.connect(*["ex-a"] * 3).launch()
     line.say("ex-a", protocol.STARTED, NINE + ahead_us)
@@ -181,7 +181,7 @@ def test_a_member_that_is_forgotten_is_not_shown_and_what_it_has_is_waited_for_a
     assert [member.name for member in line.assignments.members] == ["ex-a", "ex-b"]
 
 
-def test_a_card_that_was_long_on_its_way_is_no_wrong_clock(line):
+def test_a_delayed_heartbeat_is_not_taken_for_a_wrong_clock(line):
     line.connect(*["ex-a"] * 3).launch()
     line.ahead_us = -30 * SECOND
     line.card("ex-a")
@@ -230,7 +230,7 @@ def test_what_is_not_settled_is_asked_for_now_and_then(line):
     assert line.verbs("ex-a") == [protocol.LAUNCH, protocol.LAUNCH, protocol.RECONCILE]
 
 
-def test_a_stop_is_said_again_too(line):
+def test_a_stop_is_repeated_too(line):
     line.connect("ex-a").launch()
     line.assignments.stop(KEY, 1, "enough")
     line.card("ex-a", incarnation="2")
@@ -294,7 +294,7 @@ def test_silence_does_not_count_while_we_stood_still_ourselves(line):
     assert [type(one) for one in line.news()] == [RunStarted, RunLost]
 
 
-def test_the_late_word_of_a_member_is_refused_and_its_process_ended(line):
+def test_the_late_report_of_a_member_is_refused_and_its_process_ended(line):
     line.connect("ex-a", "ex-b").launch()
     line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(LEASE + 2, "ex-b")
@@ -305,7 +305,7 @@ def test_the_late_word_of_a_member_is_refused_and_its_process_ended(line):
     assert [type(one) for one in line.news()] == [RunStarted, RunLost]
 
 
-def test_nobody_else_can_speak_for_an_attempt(line):
+def test_only_its_member_can_report_about_an_attempt(line):
     line.connect("ex-a", "ex-b").launch()
     line.say("ex-b", protocol.STARTED, NINE)
     line.finish("ex-b")
@@ -337,7 +337,7 @@ def test_an_order_says_until_when_it_may_be_started(line, stamp, until):
 @pytest.mark.parametrize(
     ("answer", "news"),
     [
-        pytest.param((protocol.UNKNOWN,), [LaunchRefused(KEY, 1, "no room")], id="nothing was started"),
+        pytest.param((protocol.UNKNOWN,), [LaunchRefused(KEY, 1, "no room", 1)], id="nothing was started"),
         pytest.param((protocol.STARTED, NINE), [RunStarted(KEY, 1, NINE)], id="the second order was taken"),
     ],
 )
@@ -352,7 +352,7 @@ def test_a_refusal_of_an_order_that_was_said_twice_is_believed_when_the_second_i
     assert line.news() == news
 
 
-def test_nobody_else_can_write_into_its_log(line, tmp_path):
+def test_only_its_member_can_write_into_its_log(line, tmp_path):
     line.connect("ex-a", "ex-b").launch()
     data = base64.b64encode(b"mine\n").decode()
     line.say("ex-b", messages.LOG, "main", 0, data, True)
@@ -361,7 +361,7 @@ def test_nobody_else_can_write_into_its_log(line, tmp_path):
     assert line.logs.read_log(KEY, 1, "main").data == b"mine\n"
 
 
-def test_a_line_that_is_nested_without_end_is_no_line():
+def test_a_line_nested_too_deeply_is_invalid():
     with pytest.raises(ValueError, match="nested too deeply"):
         messages.rows_of(b"[" * 100_000)
 
@@ -436,7 +436,7 @@ def test_what_nobody_asked_for_is_only_mentioned(line):
         ("version", 1),
     ],
 )
-def test_a_member_that_makes_no_sense_is_not_there_and_harms_nobody(line, field, value):
+def test_a_member_with_an_invalid_heartbeat_is_ignored(line, field, value):
     line.connect()
     good = messages.Heartbeat("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE).to_plain()
     bad = {**good, "name": "ex-b", field: value}
@@ -446,7 +446,7 @@ def test_a_member_that_makes_no_sense_is_not_there_and_harms_nobody(line, field,
     assert [member.name for member in line.assignments.members] == ["ex-a"]
 
 
-def test_nobody_is_taken_for_another(monkeypatch):
+def test_a_member_cannot_send_as_another(monkeypatch):
     told: list[Any] = []
     board = Relay()
     scheduler: Any = SimpleNamespace(workers={"tcp://a": SimpleNamespace(name="ex-a")})
@@ -459,7 +459,7 @@ def test_nobody_is_taken_for_another(monkeypatch):
     assert told == [{"card": card, "address": "tcp://a"}, {"member": "ex-a", "lines": b"word"}]
 
 
-def test_a_shard_that_nobody_asked_for_can_be_ended(line):
+def test_an_unrequested_shard_can_be_ended(line):
     line.connect("ex-a")
     line.say("ex-a", protocol.STARTED, NINE, key=shard_key(KEY, 1, 3))
     assert line.news() == [AttemptSeen(KEY, 1)]
@@ -471,7 +471,7 @@ def test_a_member_that_is_away_is_given_nothing(line):
     line.connect("ex-a")
     line.assignments.gone("ex-a", line.now)
     line.launch()
-    assert line.news() == [LaunchRefused(KEY, 1, "the member ex-a is not connected")]
+    assert line.news() == [LaunchRefused(KEY, 1, "the member ex-a is not connected", 1)]
 
 
 FENCE = 5 << 16
@@ -482,7 +482,7 @@ def test_the_refusal_of_a_former_owners_late_order_does_not_end_the_attempt(line
     line.say("ex-a", protocol.REFUSED, "its fence 0 is older than 1", 0)
     assert line.news() == []
     line.say("ex-a", protocol.REFUSED, "full", 1)
-    assert line.news() == [LaunchRefused(KEY, 1, "full")]
+    assert line.news() == [LaunchRefused(KEY, 1, "full", 1)]
 
 
 class TestAfterARestart:
@@ -497,7 +497,7 @@ class TestAfterARestart:
         line.say("ex-a", protocol.UNKNOWN)
         assert line.news() == [RunUnknown(KEY, 1)]
 
-    def test_the_question_has_the_fence_of_whoever_asks(self, line):
+    def test_the_question_has_the_fence_of_its_sender(self, line):
         line.connect("ex-a")
         self.ask(line, "fleet:ex-a")
         assert line.told == [("ex-a", [protocol.RECONCILE, [[*KEY, 1]], FENCE])]
@@ -515,7 +515,7 @@ class TestAfterARestart:
         line.say("ex-a", protocol.UNKNOWN, fence)
         assert line.news() == news
 
-    def test_all_are_asked_when_nobody_knows_and_one_may_have_it(self, line):
+    def test_all_members_are_asked_when_the_placement_is_unknown(self, line):
         line.connect("ex-a", "ex-b")
         self.ask(line, "fleet")
         line.say("ex-a", protocol.UNKNOWN)
@@ -523,17 +523,90 @@ class TestAfterARestart:
         line.say("ex-b", protocol.STARTED, NINE)
         assert line.news() == [RunStarted(KEY, 1, NINE, "fleet:ex-b")]
 
-    def test_where_it_was_found_is_told_also_when_it_has_ended(self, line):
+    def test_where_it_was_found_is_reported_also_when_it_has_ended(self, line):
         line.connect("ex-a", "ex-b")
         self.ask(line, "fleet")
         line.finish("ex-b")
         assert [(one.state, one.executor) for one in line.news()] == [(SUCCEEDED, "fleet:ex-b")]
 
-    def test_it_is_unknown_when_all_have_said_so(self, line):
+    def test_an_attempt_is_unknown_when_all_members_have_said_so(self, line):
         line.connect("ex-a", "ex-b")
         self.ask(line, "fleet")
         line.say("ex-a", protocol.UNKNOWN)
         line.say("ex-b", protocol.UNKNOWN)
+        assert line.news() == [RunUnknown(KEY, 1)]
+
+    def test_a_member_that_is_away_may_have_it_until_its_lease_is_over(self, line):
+        line.connect("ex-a", "ex-b", "ex-c")
+        line.assignments.gone("ex-c", line.now)
+        self.ask(line, "fleet")
+        line.say("ex-a", protocol.UNKNOWN)
+        line.say("ex-b", protocol.UNKNOWN)
+        line.pass_by(LEASE - 1, "ex-a", "ex-b")
+        assert line.news() == [], "its keeper may still run it"
+        line.pass_by(2, "ex-a", "ex-b")
+        assert line.news() == [RunUnknown(KEY, 1)]
+
+    def test_a_member_that_returns_while_it_is_awaited_says_what_it_has(self, line):
+        line.connect("ex-a", "ex-b")
+        line.assignments.gone("ex-b", line.now)
+        self.ask(line, "fleet")
+        line.say("ex-a", protocol.UNKNOWN)
+        line.pass_by(SILENCE, "ex-a")
+        line.card("ex-b")
+        line.say("ex-b", protocol.STARTED, NINE)
+        assert line.news() == [RunStarted(KEY, 1, NINE, "fleet:ex-b")]
+
+    def test_a_member_that_said_no_and_left_is_not_awaited(self, line):
+        line.connect("ex-a", "ex-b")
+        self.ask(line, "fleet")
+        line.say("ex-b", protocol.UNKNOWN)
+        line.assignments.gone("ex-b", line.now)
+        line.say("ex-a", protocol.UNKNOWN)
+        assert line.news() == [RunUnknown(KEY, 1)]
+
+    def test_with_the_only_member_away_it_is_not_unknown_before_the_end_of_that_ones_lease(self, line):
+        line.connect("ex-a")
+        line.pass_by(2 * LEASE, "ex-a")
+        line.assignments.gone("ex-a", line.now)
+        self.ask(line, "fleet")
+        line.pass_by(LEASE - 1)
+        assert line.news() == []
+        line.pass_by(2)
+        assert line.news() == [RunUnknown(KEY, 1)]
+
+    @pytest.mark.parametrize(
+        ("age", "waits_for"),
+        [
+            pytest.param(LEASE - 5, 5, id="it may still run it"),
+            pytest.param(LEASE + 5, 0, id="the hub has missed it for longer than its lease"),
+        ],
+    )
+    def test_a_member_that_the_hub_names_as_absent_is_awaited_for_the_rest_of_its_lease(self, line, age, waits_for):
+        self.ask(line, "fleet")
+        line.assignments.connected(line.now)
+        there, away = (
+            {"card": messages.Heartbeat(name, (), True, 0, 0, "1", "1", 0.0, 0, NINE).to_plain(), "address": "x"}
+            for name in ("ex-a", "ex-b")
+        )
+        line.assignments.heartbeats([there | {"age": 0.0}], line.now, NINE, [away | {"age": age}])
+        line.say("ex-a", protocol.UNKNOWN)
+        line.pass_by(waits_for, "ex-a")
+        assert line.news() == ([] if waits_for else [RunUnknown(KEY, 1)])
+        line.pass_by(1, "ex-a")
+        assert line.news() == [RunUnknown(KEY, 1)]
+
+    def test_a_later_owner_counts_no_answer_to_an_earlier_question(self, line):
+        line.connect("ex-a", "ex-b")
+        self.ask(line, "fleet")
+        line.say("ex-a", protocol.UNKNOWN, FENCE)
+        line.assignments.reconcile([AttemptQuestion(KEY, 1, "fleet", FENCE + 2)], line.now)
+        line.say("ex-b", protocol.UNKNOWN, FENCE)
+        line.say("ex-b", protocol.UNKNOWN, FENCE + 2)
+        assert line.news() == [], "an owner in between may have launched it on the other"
+        line.say("ex-a", protocol.UNKNOWN, FENCE)
+        assert line.news() == []
+        line.say("ex-a", protocol.UNKNOWN, FENCE + 2)
         assert line.news() == [RunUnknown(KEY, 1)]
 
     def test_without_any_member_it_is_unknown_when_they_had_their_time(self, line):
@@ -544,7 +617,7 @@ class TestAfterARestart:
         line.pass_by(2)
         assert line.news() == [RunUnknown(KEY, 1)]
 
-    def test_what_is_known_already_is_said_again(self, line):
+    def test_a_known_start_is_reported_again(self, line):
         line.connect("ex-a").launch()
         line.say("ex-a", protocol.STARTED, NINE)
         self.ask(line, "fleet:ex-a")
@@ -608,7 +681,7 @@ def end(state, exit_code=None, detail="", member="ex"):
         pytest.param([NotEnded.REFUSED] * 3, LaunchRefused, None, None, id="nobody took it"),
     ],
 )
-def test_what_becomes_of_a_broadcast(ends, kind, state, placed):
+def test_how_a_broadcast_ends(ends, kind, state, placed):
     placement = parse_placement("fleet:*a,b,c")
     report = merge_ends(KEY, 1, placement, {number: end(one) for number, one in enumerate(ends)})
     assert type(report) is kind
@@ -649,7 +722,7 @@ def test_a_loss_has_the_reason_that_the_member_knows(causes, reason):
 
 
 @pytest.mark.parametrize("origin", ["", "r1", "a^b", "x^1.2y"])
-def test_a_shard_is_told_from_its_run_and_back(origin):
+def test_a_shard_is_read_from_its_run_and_written_back(origin):
     key = RunKey("report", NINE, origin)
     sharded = shard_key(key, 2, 7)
     assert split_key(sharded) == (key, (2, 7))
@@ -674,7 +747,8 @@ def test_a_member_that_was_full_says_at_once_that_it_is_not(tmp_path, slots, car
     worker: Any = SimpleNamespace(
         batched_stream=SimpleNamespace(send=sent.append), monitor=SimpleNamespace(recent=dict)
     )
-    member._worker = worker
+    keeper: Any = SimpleNamespace(runs_items=True)
+    member._worker, member._keeper = worker, keeper
     member._logs, member._incarnation = Logs(tmp_path), "1"
     member._pass_on([[protocol.STARTED, *KEY, 1, NINE]])
     sent.clear()

@@ -61,7 +61,7 @@ def is_there(executor, name: str) -> bool:
 
 @pytest.mark.parametrize("kind", OBJECTS)
 @pytest.mark.parametrize("where", ["in a card", "as lines"])
-def test_an_object_that_a_member_sends_is_rebuilt_by_nobody(crowd, executor, reports, bombs, kind, where):
+def test_no_process_rebuilds_an_object_that_a_member_sends(crowd, executor, reports, bombs, kind, where):
     something = OBJECTS[kind](Bomb(bombs))
     name = f"bad-{kind}-{where.replace(' ', '-')}"
 
@@ -110,7 +110,7 @@ def test_the_hub_does_nothing_for_a_client_of_dask(crowd, bombs, operation):
     assert victims(bombs) == set()
 
 
-def test_nobody_speaks_for_another_member(crowd, executor, reports):
+def test_no_member_can_report_for_another(crowd, executor, reports):
     (real,) = [one.address for one in executor.members() if one.name == "ex-a"]
     order = given("sleep 1000")
     executor.launch(order)

@@ -45,7 +45,7 @@ def test_a_token_is_good_for_one_certificate_with_the_name_in_it(authority):
         authority.redeem(secret_of(token), "ex-b", new_request("ex-b").csr)
 
 
-def test_a_name_that_has_a_certificate_is_given_to_nobody_else(authority):
+def test_a_name_with_a_certificate_is_given_to_no_other_machine(authority):
     authority.redeem(secret_of(authority.invite(1)), "ex-a", new_request("ex-a").csr)
     token = authority.invite(1)
     with pytest.raises(Conflict, match="already has a certificate"):
@@ -142,7 +142,7 @@ def test_two_hubs_do_not_share_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1.2", "x.y.z", "70000.a.b", "8787..c"])
-def test_what_is_no_token_is_told_from_one(text):
+def test_another_text_is_not_taken_for_a_token(text):
     with pytest.raises(SettingsError, match="not a fleet token"):
         Token.parse(text)
 
@@ -160,7 +160,7 @@ class TestNames:
         assert MemberRegistry(tmp_path).claim("ex-a", other)
 
     @pytest.mark.parametrize("owner", ["", "x" * 101])
-    def test_one_that_does_not_say_who_it_is_has_no_name(self, tmp_path, owner):
+    def test_a_member_that_does_not_say_who_it_is_has_no_name(self, tmp_path, owner):
         assert not MemberRegistry(tmp_path).claim("ex-a", owner)
 
 

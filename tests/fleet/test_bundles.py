@@ -97,7 +97,7 @@ def test_a_bundle_is_packed_again_only_when_something_of_it_has_changed(code, mo
     assert packer.pack(str(code)).digest != first.digest
 
 
-def test_what_cannot_be_a_bundle_is_said(code, tmp_path, monkeypatch):
+def test_an_invalid_bundle_is_reported(code, tmp_path, monkeypatch):
     with pytest.raises(BundleError, match="cannot be read: No such file"):
         Packer().pack(str(tmp_path / "nothing.whl"))
     (tmp_path / "notes.txt").write_text("x")
@@ -138,7 +138,7 @@ def test_an_archive_that_is_not_harmless_leaves_nothing(tmp_path, monkeypatch, e
     assert [path.name for path in tmp_path.iterdir()] == ["inside"]
 
 
-def test_what_is_no_archive_is_refused(tmp_path):
+def test_a_file_that_is_not_an_archive_is_refused(tmp_path):
     (tmp_path / "x.whl").write_bytes(b"PK nonsense")
     with pytest.raises(BundleError, match="archive cannot be read"):
         unpack(tmp_path / "x.whl", tmp_path)
@@ -248,7 +248,7 @@ class TestOnAFleet:
         assert reports.end_of(order.key).state is SUCCEEDED
         assert began.exists()
 
-    def test_a_bundle_that_is_not_there_is_told(self, executor, reports, tmp_path):
+    def test_a_bundle_that_is_not_there_is_reported(self, executor, reports, tmp_path):
         order = self.given(tmp_path / "gone", "fleet:ex-a")
         executor.launch(order)
         (said,) = reports.wait_until(lambda said: [one for one in said if isinstance(one, LaunchRefused)])

@@ -62,7 +62,7 @@ def certs_of(yard: Yard, member: str):
     return yard.folder / member / "certs"
 
 
-def test_a_fleet_is_encrypted_without_being_told_to(secure, executor, reports, tmp_path):
+def test_a_fleet_is_encrypted_by_default(secure, executor, reports, tmp_path):
     order = given("echo safe", "ex-a", 1)
     executor.launch(order)
     assert reports.end_of(order.key).state is SUCCEEDED
@@ -84,29 +84,29 @@ def test_the_user_of_the_hub_need_not_name_its_certificates(secure, tmp_path):
 class TestMemberGoneBad:
     """Everything that the certificate of a member is not good for."""
 
-    def test_it_gives_no_orders(self, secure):
+    def test_a_bad_member_gives_no_orders(self, secure):
         asked = command("list", secure.url, "--certs", str(certs_of(secure, "ex-a")))
         assert (asked.returncode, "certificate belongs to the member ex-a" in asked.stderr) == (5, True)
 
     @pytest.mark.parametrize("name", ["ex-b", "ex-new"])
-    def test_it_comes_under_no_other_name(self, secure, name):
+    def test_a_bad_member_comes_under_no_other_name(self, secure, name):
         intruder = Intruder(secure.url, name, certs_of(secure, "ex-a"))
         assert present(asyncio.run(intruder.register()))["status"] == "error"
 
-    def test_it_does_not_come_twice(self, secure):
+    def test_a_bad_member_does_not_register_twice(self, secure):
         intruder = Intruder(secure.url, "ex-a", certs_of(secure, "ex-a"))
         assert present(asyncio.run(intruder.register()))["status"] == "error"
 
-    def test_it_does_not_reach_another_member(self, secure, executor):
+    def test_a_bad_member_does_not_reach_another_member(self, secure, executor):
         (address,) = [one.address for one in executor.members() if one.name == "ex-b"]
         assert asyncio.run(call(address, {"op": "identity"}, certs_of(secure, "ex-a"))) is None
 
-    def test_it_keeps_no_other_member_alive(self, secure, executor):
+    def test_a_bad_member_keeps_no_other_member_alive(self, secure, executor):
         (address,) = [one.address for one in executor.members() if one.name == "ex-b"]
         beat = {"op": "heartbeat_worker", "address": address}
         assert asyncio.run(call(secure.url, beat, certs_of(secure, "ex-a"))) == {"status": "missing"}
 
-    def test_it_cannot_take_the_place_of_the_hub(self, secure, tmp_path):
+    def test_a_bad_member_cannot_take_the_place_of_the_hub(self, secure, tmp_path):
         with Squatter(certs_of(secure, "ex-a")) as squatter:
             settings = fleet_at(squatter.url, Certificates.in_folder(secure.scheduler_certs))
             with pytest.raises(ExecutorUnavailable, match="not the hub's"):
@@ -158,7 +158,7 @@ class Squatter:
 
 
 class TestTokens:
-    def test_one_is_good_for_one_machine(self, secure, tmp_path):
+    def test_a_token_is_good_for_a_single_machine(self, secure, tmp_path):
         token = secure.token("--role", "scheduler")
         first = command("certs", "request", secure.url, str(tmp_path / "a"), "--name", "node-1", "--token", token)
         assert (first.returncode, first.stderr) == (0, "")
@@ -173,7 +173,7 @@ class TestTokens:
         asked = command("join", secure.url, "--name", "ex-a", "--token", secure.token(), *home)
         assert (asked.returncode, "already has a certificate" in asked.stderr) == (6, True)
 
-    def test_what_has_another_authority_is_told_nothing(self, secure, tmp_path):
+    def test_a_client_of_another_authority_receives_nothing(self, secure, tmp_path):
         port, secret, fingerprint = secure.token().split(".")
         forged = f"{port}.{secret}.{fingerprint[::-1]}"
         home = ("--folder", str(tmp_path / "second"))
@@ -181,7 +181,7 @@ class TestTokens:
         assert (asked.returncode, "is not the one that the token was created for" in asked.stderr) == (5, True)
 
     @pytest.mark.parametrize("garbage", [b"", b"\0" * 100, b"GET / HTTP/1.1\r\n\r\n"])
-    def test_who_speaks_nonsense_there_holds_nobody_up(self, secure, tmp_path, garbage):
+    def test_a_client_that_sends_nonsense_blocks_no_other(self, secure, tmp_path, garbage):
         port = int(secure.token().split(".")[0])
         with socket.create_connection(("127.0.0.1", port)) as plain:
             plain.sendall(garbage)
@@ -209,7 +209,7 @@ def test_a_revoked_member_is_shut_out_and_its_name_is_free(tmp_path, reports):
         yard.close()
 
 
-def test_a_certificate_that_is_replaced_is_taken_up_and_what_runs_goes_on(tmp_path, reports):
+def test_a_replaced_certificate_is_used_and_active_runs_continue(tmp_path, reports):
     yard = Yard(tmp_path, is_secure=True)
     try:
         yard.start()
@@ -305,7 +305,7 @@ def listeners(pid: int) -> set[tuple[str, int]]:
     return {(one.laddr.ip, one.laddr.port) for one in found if one.status == psutil.CONN_LISTEN}
 
 
-def test_the_hub_is_told_nothing_of_the_environment(tmp_path):
+def test_the_hub_receives_nothing_of_the_environment(tmp_path):
     yard = Yard(tmp_path)
     os.environ["EVERTICK_TEST_SECRET"] = "pssst"
     try:

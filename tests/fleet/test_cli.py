@@ -55,7 +55,7 @@ def test_the_fleet_that_is_meant_is_asked(asked, command, written, known, meant)
     ],
     ids=" ".join,
 )
-def test_a_command_that_is_not_told_which_fleet_says_how_to(asked, command):
+def test_a_command_without_a_fleet_says_how_to_name_one(asked, command):
     done = run(*command)
     assert done.exit_code == 2
     assert "Write it first, for example tls://127.0.0.1:8786, or set EVERTICK_FLEET_URL." in done.stderr

@@ -278,7 +278,7 @@ def history(folder: Path) -> list[dict]:
 class TestAnotherScheduler:
     """One of ours dies; the next one knows what the ledger says."""
 
-    def test_it_is_told_of_what_still_runs_and_how_it_ends(self, yard, reports, trace):
+    def test_another_scheduler_is_told_of_what_still_runs_and_how_it_ends(self, yard, reports, trace):
         yard.join("ex-a")
         first = yard.open(reports, "ex-a", node="first")
         first.launch(trace.order)
@@ -293,7 +293,7 @@ class TestAnotherScheduler:
         assert heard.end_of(trace.key).state is SUCCEEDED
         assert trace.times() == (1, 1)
 
-    def test_it_is_told_of_what_ended_while_nobody_listened(self, yard, reports, trace):
+    def test_another_scheduler_is_told_of_what_ended_while_nobody_listened(self, yard, reports, trace):
         yard.join("ex-a")
         first = yard.open(reports, "ex-a", node="first")
         first.launch(trace.order)

@@ -83,7 +83,7 @@ class TestWhichCopyIsShown:
         assert self.logs(here, **{"ex-a": there}).read(row(), 1, "main", 0, 100) == (b"all", 3, True)
         assert self.members.asked == 0
 
-    def test_what_printed_nothing_needs_no_member(self, here):
+    def test_a_step_without_output_needs_no_member(self, here):
         steps = steps_text([StepRecord("main", "succeeded")])
         assert self.logs(here).find(row()._replace(steps=steps)) == ((), ())
         (absent,) = self.logs(here).find(row(logged=())).absent
@@ -97,7 +97,7 @@ class TestWhichCopyIsShown:
             pytest.param("other.log", b"another step's", id="the copy of another step"),
         ],
     )
-    def test_what_is_missing_comes_from_the_member(self, here, there, name, text):
+    def test_missing_log_parts_come_from_the_member(self, here, there, name, text):
         if name:
             step, _, suffix = name.partition(".")
             write_log(here, KEY, text, step, suffix=f".{suffix}")
@@ -134,7 +134,7 @@ class TestWhichCopyIsShown:
             logs.read(row(), 1, "main", 0, 100)
         assert caught.value.absent == absent
 
-    def test_a_part_that_is_here_is_shown_and_said_to_be_one(self, here):
+    def test_a_part_that_is_here_is_shown_and_marked_as_a_part(self, here):
         write_log(here, KEY, b"begin", suffix=".log.part")
         found = self.logs(here).find(row())
         assert found.files == (LogFile(1, "main", 5, False),)
@@ -146,7 +146,7 @@ class TestWhichCopyIsShown:
         assert absent.cause == "not-kept"
         assert absent.sentence.startswith("The log of attempt 1 is no longer available: ")
 
-    def test_of_a_broadcast_each_part_comes_from_its_member(self, here, tmp_path):
+    def test_each_part_of_a_broadcasts_log_comes_from_its_member(self, here, tmp_path):
         whole = row("fleet:*ex-a+,ex-b+", logged=())
         write_log(here, KEY, b"zero", "main [0 of 2]")
         write_log(tmp_path / "b", KEY._replace(origin="^1.2"), b"one")
@@ -167,7 +167,7 @@ class TestWhatAMemberAnswers:
             pytest.param([messages.READ_LOG, *KEY, 1, "me", "main"], id="of no size"),
         ],
     )
-    def test_what_is_no_question_is_not_answered(self, tmp_path, words):
+    def test_an_invalid_question_is_not_answered(self, tmp_path, words):
         write_log(tmp_path, KEY, b"text")
         with pytest.raises(ValueError, match=r"."):
             answer_about_logs(Logs(tmp_path), words)

@@ -62,14 +62,14 @@ def test_an_attempt_runs_where_it_was_put_and_its_log_is_here(crowd, executor, r
     assert not (crowd.folder / "ex-a" / "logs" / order.key.job_id).exists()
 
 
-def test_a_run_is_told_which_member_it_is_on(crowd, executor, reports):
+def test_a_run_receives_the_name_of_its_member(crowd, executor, reports):
     order = given('echo "$EVERTICK_RUN_MEMBER $EVERTICK_RUN_MEMBER_LABELS"', "fleet:ex-a")
     executor.launch(order)
     assert reports.end_of(order.key).state is SUCCEEDED
     assert crowd.log_of(order.key) == b'ex-a {"disk": "ssd"}\n'
 
 
-def test_a_member_gives_no_room_twice_whoever_asks(crowd, executor, reports):
+def test_a_member_gives_no_room_twice_to_two_schedulers(crowd, executor, reports):
     needing = Routing("fleet", resources=(("licenses", 1_000),))
     other_reports = Heard()
     other = crowd.open(other_reports, "ex-a", node="resources")
@@ -80,7 +80,7 @@ def test_a_member_gives_no_room_twice_whoever_asks(crowd, executor, reports):
     wait_for(lambda: next(one for one in other.members() if one.name == "ex-a").used, "the room to be known as taken")
     assert dict(next(one for one in other.members() if one.name == "ex-a").offers)["cpu"] == 2_000
     other.launch(second)
-    refused = LaunchRefused(second.key, 1, "the member has no room for licenses=1")
+    refused = LaunchRefused(second.key, 1, "the member has no room for licenses=1", second.fence)
     other_reports.wait_until(lambda said: refused in said)
     # Said again to the member that has it: it is not refused for the room that it takes itself.
     executor.launch(first)
@@ -144,7 +144,7 @@ def test_a_launch_on_a_member_that_is_not_there_is_refused(executor, reports):
     order = given("true", "fleet:ex-z")
     executor.launch(order)
     (refusal,) = reports.wait_until(lambda said: len(said) == 1)
-    assert refusal == LaunchRefused(order.key, 1, "the member ex-z is not connected")
+    assert refusal == LaunchRefused(order.key, 1, "the member ex-z is not connected", order.fence)
 
 
 class TestBroadcast:
@@ -157,7 +157,7 @@ class TestBroadcast:
         assert logs == [b"0/3\n", b"1/3\n", b"2/3\n"]
         assert [type(one) for one in reports] == [RunStarted, RunFinished]
 
-    def test_one_that_fails_fails_the_run_and_only_it_is_tried_again(self, executor, reports):
+    def test_a_shard_that_fails_fails_the_run_and_only_it_is_retried(self, executor, reports):
         order = given("test $EVERTICK_RUN_SHARD_INDEX != 1 -o $EVERTICK_RUN_ATTEMPT = 2", "fleet:*ex-a,ex-b,ex-c")
         executor.launch(order)
         end = reports.end_of(order.key)
@@ -180,7 +180,7 @@ class TestBroadcast:
         executor.stop(order.key, 1, "enough")
         assert reports.end_of(order.key).state is CANCELLED
 
-    def test_another_scheduler_goes_on_with_it(self, crowd, reports):
+    def test_another_scheduler_continues_it(self, crowd, reports):
         first = crowd.open(reports, "ex-a", "ex-b", "ex-c", node="first")
         order = given("sleep 1.5", "fleet:*ex-a,ex-b,ex-c")
         first.launch(order)
@@ -327,7 +327,9 @@ def test_a_cordoned_member_takes_nothing_until_it_is_uncordoned(yard, reports):
     wait_for(lambda: not executor.members()[0].is_open, "the scheduler to know")
     order = given("true", "fleet:ex-a")
     executor.launch(order)
-    assert reports.wait_until(lambda said: len(said) == 1) == [LaunchRefused(order.key, 1, "the member is cordoned")]
+    assert reports.wait_until(lambda said: len(said) == 1) == [
+        LaunchRefused(order.key, 1, "the member is cordoned", order.fence)
+    ]
     # It is still cordoned when it was started again.
     member.stop()
     yard.join("ex-a")
@@ -358,17 +360,17 @@ def test_draining_waits_for_what_runs_and_a_drained_member_can_be_removed(yard, 
     assert member.wait() == 0
 
 
-def test_one_who_is_not_there_cannot_be_looked_after(crowd):
+def test_an_unknown_member_cannot_be_cordoned(crowd):
     said = command("cordon", crowd.url, "ex-z")
     assert (said.returncode, "Members: ex-a, ex-b, ex-c" in said.stderr) == (3, True)
 
 
-def test_a_fleet_that_is_not_there_is_said_to_be_away():
+def test_an_unreachable_fleet_is_reported():
     said = command("list", "tcp://127.0.0.1:1")
     assert (said.returncode, "cannot be reached" in said.stderr) == (5, True)
 
 
-def test_a_second_member_of_one_name_is_told_so(crowd, tmp_path):
+def test_a_second_member_of_one_name_is_refused_with_the_reason(crowd, tmp_path):
     other = Yard(tmp_path)
     second = other.join("ex-a", url=crowd.url)
     try:
@@ -394,7 +396,7 @@ def test_a_member_that_finds_no_fleet_says_why_and_can_be_stopped(tmp_path):
         lonely.close()
 
 
-def test_a_fleet_where_somebody_listens_already_says_so(crowd, tmp_path):
+def test_a_fleet_on_a_port_in_use_says_so(crowd, tmp_path):
     words = ("fleet", "start", "--insecure", "--url", crowd.url, "--folder", str(tmp_path / "hub"))
     second = Process(*words, log=tmp_path / "second.log")
     try:
@@ -447,7 +449,7 @@ def stranger(request):
     found.close()
 
 
-def test_what_is_no_fleet_is_told_from_one(stranger):
+def test_another_server_is_not_taken_for_a_fleet(stranger):
     said = command("list", stranger.url)
     assert (said.returncode, said.stderr.count("\n")) == (5, 1)
     assert "it is not the hub of a fleet" in said.stderr
@@ -462,7 +464,7 @@ def test_a_fleet_is_looked_for_again_where_something_else_answers(stranger, tmp_
         executor.close()
 
 
-def test_a_cluster_of_somebody_else_is_told_from_a_fleet():
+def test_a_foreign_cluster_is_not_taken_for_a_fleet():
     port = free_port()
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -491,7 +493,7 @@ def test_an_address_that_is_not_safe_is_refused(url, has_certificates, reason):
         fleet_at(url, Certificates("ca", "cert", "key") if has_certificates else None)
 
 
-def test_a_stranger_that_speaks_nonsense_to_the_switchboard_harms_nobody(crowd, executor, reports):
+def test_nonsense_from_a_stranger_does_not_disturb_the_hub(crowd, executor, reports):
     for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 64, b"\xff" * 1_000):
         with socket.create_connection(("127.0.0.1", crowd.port)) as sock:
             sock.sendall(garbage)

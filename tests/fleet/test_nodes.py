@@ -15,7 +15,7 @@ JOBS = ("one", "two", "three", "four", "five", "six")
 
 
 @pytest.mark.parametrize("strategy", ["ROUND", "SHARDING_BROADCAST"])
-def test_the_other_node_goes_on_with_what_runs(strategy, tmp_path, yard, fresh_postgres):
+def test_the_other_node_continues_what_runs(strategy, tmp_path, yard, fresh_postgres):
     yard.join("ex-a")
     yard.join("ex-b")
     yard.open(Heard(), "ex-a", "ex-b")

@@ -147,7 +147,7 @@ def test_connections_that_ask_nothing_make_room(hub, tmp_path, sends):
         assert ask_trust(hub.address, certificates) == hub.authority.ca
 
 
-def test_who_sends_a_byte_now_and_then_is_not_waited_for(hub, monkeypatch):
+def test_a_client_that_sends_a_byte_now_and_then_is_dropped(hub, monkeypatch):
     monkeypatch.setattr(enrolment, "LIMIT_SECONDS", 0.5)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -258,7 +258,7 @@ class TestRotationOfTheAuthority:
         with pytest.raises(ExecutorUnavailable):
             look_after(tmp_path / "forged")
 
-    def test_one_that_is_cut_short_has_happened_or_not(self, hub, machines, monkeypatch):
+    def test_a_rotation_that_is_cut_short_has_happened_or_not(self, hub, machines, monkeypatch):
         following = hub.authority.begin_rotation()
         for folder in machines:
             look_after(folder)

@@ -87,7 +87,7 @@ class TestInPython:
             pytest.param(plain, {"executor": "fleet", "isolation": "thread"}, "'isolation'", id="with a thread"),
         ],
     )
-    def test_what_cannot_be_is_told_where_it_is_decorated(self, tmp_path, call, options, wrong):
+    def test_what_cannot_be_is_reported_where_it_is_decorated(self, tmp_path, call, options, wrong):
         scheduler = Scheduler(store=f"sqlite:///{tmp_path}/ledger.db")
         with pytest.raises(DefinitionError, match=wrong):
             scheduler.job(**options)(call)
@@ -123,7 +123,7 @@ class TestInFiles:
         (folder / "evertick.toml").write_text(f'[fleet]\nurl = "{fleet.url}"\n')
         return folder
 
-    def test_what_no_member_could_ever_run_is_a_warning_on_its_line(self, jobs):
+    def test_a_request_that_no_member_can_satisfy_is_a_warning_on_its_line(self, jobs):
         (jobs / "fits.yaml").write_text("command: x\nresources: {cpu: 2, licenses: 1}\nrunsOn: {disk: ssd}\n")
         (jobs / "much.yaml").write_text("command: x\nresources: {gpus: 4}\n")
         (jobs / "other.yaml").write_text("command: x\n\nrunsOn: {disk: tape}\n")
@@ -137,7 +137,7 @@ class TestInFiles:
         )
         assert (found["other.yaml"]["line"], found["other.yaml"]["field"]) == (3, "runs_on")
 
-    def test_a_fleet_that_is_away_is_told_and_changes_nothing(self, jobs):
+    def test_a_fleet_that_is_away_is_reported_and_changes_nothing(self, jobs):
         (jobs / "evertick.toml").write_text('[fleet]\nurl = "tcp://127.0.0.1:9"\n')
         (jobs / "much.yaml").write_text("command: x\nresources: {gpus: 4}\n")
         said = evertick("validate", str(jobs))

@@ -15,7 +15,7 @@ from evertick.errors import ExecutorUnavailable
 from evertick.executors.fleet.admin import list_members
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, fleet_at
-from evertick.executors.keeper.procfs import is_alive
+from evertick.executors.keeper.procfs import is_alive, stat_of
 from evertick.executors.logs import Logs
 from evertick.model.instant import SECOND
 from evertick.model.report import Report
@@ -199,7 +199,9 @@ def keepers(folder: Path) -> list[int]:
             continue
         if b"evertick.executors.keeper" in words and any(mark in word + b"/" for word in words):
             found.append(int(name))
-    return found
+    # A process of a job that is about to begin has the words of its keeper.
+    parents = {pid: stat.parent for pid in found if (stat := stat_of(pid)) is not None}
+    return [pid for pid, parent in parents.items() if parent not in parents]
 
 
 def children_of(pid: int) -> list[int]:

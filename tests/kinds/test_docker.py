@@ -170,7 +170,7 @@ def test_an_image_is_a_name_and_a_tag(image, parts):
 # What becomes of it
 
 
-def test_it_prints_and_ends_as_its_container_does_and_the_container_is_removed(place, key, server):
+def test_a_container_step_prints_and_ends_as_its_container_does_and_removes_it(place, key, server):
     assert place.run(job_of(container("echo one; echo two >&2")), key=key).state is SUCCEEDED
     assert sorted(place.log(key).split()) == [b"one", b"two"]
     end = place.run(job_of(container("echo three; exit 7")), key=key, attempt=2)
@@ -262,7 +262,7 @@ def test_how_a_container_ended(state, limit, end):
         pytest.param({"network": "absent"}, "absent", id="a network that is not there"),
     ],
 )
-def test_what_the_engine_refuses_fails_the_step_with_its_words(place, key, server, changes, said):
+def test_a_refusal_of_the_engine_fails_the_step_with_its_text(place, key, server, changes, said):
     end = place.run(job_of(container("true", **changes)), key=key)
     assert (end.state, end.exit_code) == (FAILED, 125)
     assert said in end.detail
@@ -397,7 +397,7 @@ def test_a_file_of_logins_that_cannot_be_used(tmp_path, text, said):
         read_login_file(str(file), "ghcr.io/x")
 
 
-def test_an_image_that_is_there_is_not_fetched(place, key):
+def test_a_present_image_is_not_pulled(place, key):
     assert place.run(job_of(container("true", pull=Pull.MISSING)), key=key).state is SUCCEEDED
     assert place.log(key) == b""
 
@@ -507,7 +507,7 @@ def test_the_result_of_a_container_whose_keeper_was_killed_is_recovered(place, k
     assert containers(server) == []
 
 
-def test_a_container_that_ends_while_there_is_no_keeper_has_its_result(place, key, server):
+def test_a_container_that_ends_without_a_keeper_keeps_its_result(place, key, server):
     executor = place._opened[-1]
     executor.launch(launch(job_of(container("echo up; sleep 1; exit 3")), key))
     until(lambda: place.log(key) == b"up\n", "it to be up")

@@ -167,7 +167,7 @@ def test_parameters_of_the_run_are_arguments_of_the_function(place, module):
     assert json.loads(place.log(step="show")) == {"sum": 42}
 
 
-def test_what_is_not_a_function_is_said_so(place):
+def test_a_value_that_is_not_a_function_is_refused(place):
     assert "'package.module:function'" in place.run(job_of(of_kind(PythonCall("os.system")))).detail
 
 
@@ -296,7 +296,7 @@ def test_a_call_under_way_can_be_stopped(place, site):
     assert place.end_of(KEY).state == CANCELLED
 
 
-def test_an_address_that_nobody_listens_at(place):
+def test_an_address_without_a_listener(place):
     end = place.run(job_of(of_kind(HttpCall("http://user:pw@127.0.0.1:1/path?token=x"))))
     assert end.state == FAILED
     assert "GET http://127.0.0.1:1/path: [Errno 111]" in end.detail
@@ -305,7 +305,7 @@ def test_an_address_that_nobody_listens_at(place):
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://host/", "http://", "//host/x", "http://host:x/", "http://h/a b"]
 )
-def test_what_is_not_an_address_of_the_web_is_refused(url):
+def test_an_address_that_is_not_http_is_refused(url):
     with pytest.raises(StepError):
         parse_url(url)
 

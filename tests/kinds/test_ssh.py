@@ -113,7 +113,7 @@ def test_marks_are_taken_out_of_the_output_wherever_it_is_split(size):
 # What becomes of it
 
 
-def test_it_prints_and_ends_as_its_command_does(place, key, server):
+def test_an_ssh_step_prints_and_ends_as_its_command_does(place, key, server):
     assert place.run(job_of(remote(server, "echo one; echo two >&2")), key=key).state is SUCCEEDED
     assert sorted(place.log(key).split()) == [b"one", b"two"]
     end = place.run(job_of(remote(server, "exit 7")), key=key, attempt=2)
@@ -234,7 +234,7 @@ def test_a_stop_ends_the_processes_there(place, key, server, tmp_path, obeys):
     until(lambda: not any(map(is_alive, pids)), "the processes there to end")
 
 
-def test_a_command_that_obeys_a_stop_is_heard_to_its_end(tmp_path, server):
+def test_a_command_that_obeys_a_stop_is_read_to_its_end(tmp_path, server):
     place = Place(tmp_path / "state")
     place.open(LocalSettings(keeper=KeeperSettings(kill_after_us=60 * SECOND, idle_us=2 * SECOND)))
     try:

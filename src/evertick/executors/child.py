@@ -200,10 +200,13 @@ class ChildProcess:
     def _read_result(self, code: int | None) -> ChildResult:
         try:
             result = parse_json(self._result)
-            return ChildResult(bool(result["is_success"]), clipped(str(result["detail"])), code)
-        except (ValueError, KeyError, TypeError):
-            how = "an unknown exit code" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
-            return ChildResult(False, f"its process ended with {how} before the function returned", code)
+        except ValueError:
+            result = None
+        match result:
+            case {"is_success": is_success, "detail": detail}:
+                return ChildResult(bool(is_success), clipped(str(detail)), code)
+        how = "an unknown exit code" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
+        return ChildResult(False, f"its process ended with {how} before the function returned", code)
 
     def _signal_living(self, number: int) -> None:
         with self._lock:

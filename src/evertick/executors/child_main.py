@@ -12,21 +12,37 @@ import runpy
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import IO, Any
+from collections.abc import Awaitable, Callable
+from typing import IO, TypedDict
 
-from evertick.executors.context import RunContext
+from evertick.executors.context import PlainContext, RunContext
 from evertick.executors.function import describe, error_text, result_text
 
 MAIN = "__evertick_main__"
 """The name under which the main file is imported again: not `__main__`, so that its guarded part does not run."""
 
 
+class Request(TypedDict):
+    """What the process is to call, as a line of JSON."""
+
+    path: list[str]
+    argv: list[str]
+    pythonpath: str | None
+    module: str | None
+    file: str | None
+    name: str
+    args: list[object]
+    kwargs: dict[str, object]
+    context: PlainContext
+    answer: int
+    """The descriptor for the result."""
+
+
 def main() -> int:
     # The function must not read our control pipe: its own input is empty.
     control = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    request = json.loads(control.readline())
+    request: Request = json.loads(control.readline())
     threading.Thread(target=_end_with_parent, args=(control,), daemon=True).start()
     os.environ.pop("PYTHONPATH", None)
     if request["pythonpath"] is not None:
@@ -52,15 +68,16 @@ def main() -> int:
     return 0 if is_success else 1
 
 
-def _find(request: dict[str, Any]) -> Callable[..., Any]:
+def _find(request: Request) -> Callable[..., object]:
     if request["module"] is not None:
-        found: Any = importlib.import_module(request["module"])
+        found: object = importlib.import_module(request["module"])
     elif request["file"] is not None:
         found = _Names(runpy.run_path(request["file"], run_name=MAIN))
     else:
         raise RuntimeError("the function was defined interactively; another process cannot find it")
     for part in request["name"].split("."):
         found = getattr(found, part)
+    assert callable(found)
     call: Callable[..., object] = found
     if request["args"] or request["kwargs"]:
         return functools.partial(call, *request["args"], **request["kwargs"])
@@ -72,10 +89,11 @@ class _Names:
         self.__dict__.update(names)
 
 
-def _call(call: Callable[..., Any], context: RunContext) -> object:
+def _call(call: Callable[..., object], context: RunContext) -> object:
     function = describe(call)
     made = call(**function.arguments(context))
     if function.is_async:
+        assert isinstance(made, Awaitable)
 
         async def awaited() -> object:
             return await made

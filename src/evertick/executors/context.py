@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict
 
 from evertick.model import run_variables as variables
 from evertick.model.instant import to_datetime
@@ -47,6 +47,22 @@ class RunLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 _FORM = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+
+
+class PlainContext(TypedDict):
+    """A `RunContext` for another process: times as text."""
+
+    job_id: str
+    run_id: str
+    attempt: int
+    scheduled_for: str
+    trigger: str
+    params: Mapping[str, str]
+    previous_success: str | None
+    fence: int
+    timezone: str
+    previous: str | None
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +131,7 @@ class RunContext:
         if self._stop.is_set():
             raise StopRequested(f"Run {self.run_id} was asked to stop.")
 
-    def to_plain(self) -> dict[str, object]:
-        """Plain data, for another process."""
+    def to_plain(self) -> PlainContext:
         return {
             "job_id": self.job_id,
             "run_id": self.run_id,
@@ -132,7 +147,7 @@ class RunContext:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], write: Callable[[str], object] | None = None) -> RunContext:
+    def from_plain(cls, plain: PlainContext, write: Callable[[str], object] | None = None) -> RunContext:
         previous = plain["previous_success"]
         return cls(
             plain["job_id"],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from evertick.errors import DefinitionError
 from evertick.executors.callable_reference import NotImportable, reference_of
@@ -39,7 +39,7 @@ _SCHEMAS: Mapping[type, str] = {str: "string", int: "integer", float: "number", 
 class Function:
     """A function, and how to call it for a run."""
 
-    call: Callable[..., Any]
+    call: Callable[..., object]
     isolation: Isolation
     context_name: str | None = None
     """The parameter that receives the `RunContext`."""

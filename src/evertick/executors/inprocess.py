@@ -15,7 +15,6 @@ import time
 import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
 
 from evertick.executor import Attempt, AttemptId, Capabilities, Member
 from evertick.executors.attempt_journal import NO_JOURNAL, AttemptJournal
@@ -96,7 +95,7 @@ class InProcessExecutor:
             self._report_known(attempt_id, run, outcome)
         else:
             reason = f"this process has no function for job '{attempt.key.job_id}'"
-            self._report(LaunchRefused(attempt.key, attempt.attempt, reason))
+            self._report(LaunchRefused(attempt.key, attempt.attempt, reason, attempt.fence))
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         attempt_id = AttemptId(key, attempt)
@@ -338,7 +337,7 @@ class InProcessExecutor:
             self._runs.pop(run.attempt_id, None)
         if run.log is not None:
             run.log.close()
-        self._report(LaunchRefused(*run.attempt_id, reason))
+        self._report(LaunchRefused(*run.attempt_id, reason, run.context.fence))
 
     # Reporting what is known
 
@@ -372,8 +371,9 @@ def _canceller() -> Callable[[], None]:
     return end
 
 
-def _called(run: FunctionRun) -> Coroutine[Any, Any, Any]:
-    made: Coroutine[Any, Any, Any] = run.function.call(**run.function.arguments(run.context))
+def _called(run: FunctionRun) -> Coroutine[object, None, object]:
+    made = run.function.call(**run.function.arguments(run.context))
+    assert isinstance(made, Coroutine)
     return made
 
 

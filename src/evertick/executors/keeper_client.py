@@ -159,6 +159,8 @@ class KeeperClient:
         self._wakeup = Wakeup()
         self._is_closing = False
         self.is_connected = False
+        self.runs_items = False
+        """Whether the keeper can run an item of another member's run; one of an earlier version would run all of it."""
         self._liveness: Liveness | None = None
         self.pid: int | None = None
         """The pid of the keeper last connected to."""
@@ -353,6 +355,6 @@ class KeeperClient:
             log.warning("keeper.other_version pid=%s version=%s", pid, version)
             return False
         log.info("keeper.connected pid=%s folder=%s", pid, self.folder)
-        self.is_connected = True
+        self.is_connected, self.runs_items = True, protocol.ITEMS in verbs
         self._listener.keeper_connected(self, incarnation)
         return True

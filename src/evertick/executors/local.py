@@ -32,7 +32,7 @@ from evertick.model.report import (
 )
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
-from evertick.routing.lanes import Lanes, Turn
+from evertick.routing.lanes import Admission, Lanes
 from evertick.settings.parts import LaneSettings, LocalSettings
 
 CLOSE_SECONDS = 5.0
@@ -108,15 +108,16 @@ class LocalExecutor:
         line = self._encoder.message_for(attempt, valid_until).to_line()
         with self._lock:
             if self._has(attempt_id):
-                turn = Turn.NOW
+                admission = Admission.NOW
             else:
-                turn = self._lanes.offer(attempt_id, attempt.key.job_id, now)
-            if turn is not Turn.NEVER:
+                admission = self._lanes.offer(attempt_id, attempt.key.job_id, now)
+            if admission is not Admission.NEVER:
                 self._launches[attempt_id] = line
-        if turn is Turn.NOW:
+        if admission is Admission.NOW:
             self._send(attempt_id, line)
-        elif turn is Turn.NEVER:
-            self._report(LaunchRefused(attempt.key, attempt.attempt, "too many launches are in progress"))
+        elif admission is Admission.NEVER:
+            reason = "too many launches are in progress"
+            self._report(LaunchRefused(attempt.key, attempt.attempt, reason, attempt.fence))
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         attempt_id = AttemptId(key, attempt)
@@ -340,7 +341,7 @@ class LocalExecutor:
             state = RunState(end.state)
             return RunFinished(*attempt_id, end.at, state, end.exit_code, end.detail, end.steps, broken=end.cause)
         if verb == protocol.REFUSED:
-            return LaunchRefused(*attempt_id, fields[0])
+            return LaunchRefused(*attempt_id, *fields[:2])
         if was_running:
             detail = "its keeper was lost, and the next keeper has no record of it"
             return RunLost(*attempt_id, detail, reason=LossReason.PROCESS_GONE)

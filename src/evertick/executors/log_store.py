@@ -22,7 +22,7 @@ _LOCAL: Final = ("file", "local")
 READ_SECONDS: Final = 10.0
 """How long a reader waits for the store; clients of object stores retry for minutes."""
 COPIED: Final = ".copied"
-"""Marks an attempt's folder whose logs are in the store."""
+"""In the folder of an attempt: the names of its logs that are in the store. A member that was away sends more later."""
 LOOK_BACK_SECONDS: Final = 2 * 86_400.0
 """How far back a start looks for logs that were not copied."""
 
@@ -173,17 +173,31 @@ class LogUploads:
         is_done = True
         folder = self._root.joinpath(*run)
         for attempt in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if not attempt.name.isdigit() or (attempt / COPIED).exists():
+            copied = None if attempt.is_symlink() or not attempt.name.isdigit() else _copied(attempt)
+            if copied is None:
                 continue
             files = [file for file in attempt.iterdir() if not file.is_symlink()]
             if any(file.name.endswith(OPEN_SUFFIX) for file in files):
                 is_done = False
                 continue
-            for file in files:
-                if file.name.endswith((SUFFIX, SUFFIX + TIMES_SUFFIX)):
-                    self._store.put((*run, attempt.name, file.name), file)
-            (attempt / COPIED).touch()
+            new = [
+                file
+                for file in files
+                if file.name.endswith((SUFFIX, SUFFIX + TIMES_SUFFIX)) and file.name not in copied
+            ]
+            for file in new:
+                self._store.put((*run, attempt.name, file.name), file)
+            if new:
+                (attempt / COPIED).write_text("\n".join(sorted(copied.union(file.name for file in new))))
         return is_done
+
+
+def _copied(attempt: Path) -> frozenset[str] | None:
+    """The logs of an attempt that are in the store; None: all of them, as earlier versions marked it."""
+    try:
+        return frozenset((attempt / COPIED).read_text().splitlines()) or None
+    except FileNotFoundError:
+        return frozenset()
 
 
 def _raise(error: Exception) -> NoReturn:

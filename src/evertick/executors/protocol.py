@@ -22,12 +22,14 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.run import RunKey
 from evertick.model.steps import digest_of
-from evertick.model.work import Container, Pod, Secret, Work
+from evertick.model.work import Container, Pod, Secret, Work, spreads_items
 from evertick.model.work_json import from_plain, to_plain
 from evertick.planning.run_dates import timetable_of
 
 VERSION: Final = 5
 SOCKET: Final = "keeper.sock"
+SPREADS: Final = "EVERTICK_SPREADS_ITEMS"
+"""Among the values of a launch: its scheduler starts runs for items, which its keeper may request."""
 MESSAGE_MAX: Final = 16 * 1024 * 1024
 """Bytes of one line; the keeper closes the connection on a longer one."""
 IDS_PER_LINE: Final = 1_000
@@ -43,10 +45,11 @@ LAUNCH: Final = "launch"  # the fields of LaunchMessage
 STOP: Final = "stop"  # RUN, detail
 RECONCILE: Final = "reconcile"  # [RUN, ...], fence: a keeper that does not know a run refuses older launches of it
 DELIVERED: Final = "delivered"  # serial
-SUB_RUN_ENDED: Final = "sub_run"  # RUN, step, try, state, detail, {step: output}
+SUB_RUN_ENDED: Final = "sub_run"  # RUN, step, try, state, detail, {step: output}; of an item, its record and executor
 LEASE: Final = "lease"  # the fields of keeper.lease.Lease
 CONFIRMED: Final = "confirmed"  # [RUN, ...]: the ledger has recorded these launches
 LEAVE: Final = "leave"  # exit as soon as nothing runs
+ITEMS: Final = "items"  # no message: a keeper that names it in its hello can run an item of another member's run
 PING: Final = "ping"  # only to a keeper that named this verb in its hello
 # From the keeper.
 STARTED: Final = "started"  # RUN, at
@@ -128,6 +131,7 @@ class _EncodedWork(NamedTuple):
     job: Job
     text: str
     variables: tuple[str, ...]
+    spreads: bool
 
 
 class LaunchEncoder:
@@ -143,9 +147,15 @@ class LaunchEncoder:
         if work is None or work.job is not attempt.job:
             if len(self._cache) >= JOBS_CACHED:
                 self._cache.clear()
-            work = _EncodedWork(attempt.job, encode_work(attempt.job), variables_of(attempt.job.work))
+            job = attempt.job
+            spreads = job.routing.may_spread_items and any(map(spreads_items, job.work.steps))
+            work = _EncodedWork(job, encode_work(job), variables_of(job.work), spreads)
             self._cache[attempt.job.id] = work
         secrets = {name: self._environ[name] for name in work.variables if name in self._environ}
+        if work.spreads:
+            secrets[SPREADS] = (
+                "1"  # the one part of a launch to which a keeper of an earlier version lets things be added
+            )
         return launch_message(attempt, work.text, secrets, valid_until)
 
 

@@ -59,10 +59,12 @@ class ExitNote(NamedTuple):
     def decode(cls, data: bytes) -> ExitNote:
         """An empty note if the program was killed before it wrote one."""
         try:
-            reason, is_lost, exit_code = parse_json(data)
-            return cls(str(reason), bool(is_lost), int(exit_code))
-        except (ValueError, TypeError):
-            return cls()
+            match parse_json(data):
+                case [reason, is_lost, int(exit_code)]:
+                    return cls(str(reason), bool(is_lost), exit_code)
+        except ValueError:
+            pass
+        return cls()
 
 
 def write_output(stream: BinaryIO, data: bytes) -> None:

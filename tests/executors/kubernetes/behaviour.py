@@ -31,11 +31,11 @@ class PodContract(ExecutorContract):
 
 
 class PodBehaviour:
-    def test_an_exit_code_is_told(self, place):
+    def test_an_exit_code_is_reported(self, place):
         end = place.run("exit 7")
         assert (end.state, end.exit_code, end.detail) == (FAILED, 7, "exit code 7")
 
-    def test_what_it_prints_is_in_the_log_folder_when_it_has_ended(self, place):
+    def test_the_output_of_a_pod_is_in_the_log_folder_when_it_has_ended(self, place):
         assert place.run("echo one; echo two; printf three").state is SUCCEEDED
         assert place.log() == (b"one\ntwo\nthree", True)
 
@@ -50,7 +50,7 @@ class PodBehaviour:
         place.end_of()
         assert place.log() == (b"one\n", True)
 
-    def test_it_is_told_which_run_it_is_and_what_was_asked_for(self, place):
+    def test_a_pod_is_told_which_run_it_is_and_its_parameters(self, place):
         line = 'echo "$EVERTICK_RUN_ID $EVERTICK_RUN_ATTEMPT $EVERTICK_RUN_SCHEDULED_FOR $DAY $MODE"'
         given = json.dumps({"DAY": "$(MODE); $$ 'x'", "PATH": "/nowhere"})
         place.run(line, given=given, env=(("MODE", "full"),), params=(Param("DAY"),))
@@ -66,7 +66,7 @@ class PodBehaviour:
         place.executor.stop(KEY, 1, "enough")
         place.end_of()
 
-    def test_one_that_is_stopped_is_cancelled_when_it_is_really_gone(self, place, troubles):
+    def test_a_stopped_pod_is_cancelled_when_it_is_really_gone(self, place, troubles):
         place.start(IGNORES_TERM)
         until(lambda: place.log()[0] == b"up\n", "it to be up")
         place.executor.stop(KEY, 1, "replaced by a newer one")
@@ -93,7 +93,7 @@ class PodBehaviour:
         assert place.log() == (b"one\ntwo\n", True)
         assert troubles.count_jobs() == 1
 
-    def test_how_it_ended_while_nobody_looked_is_told_later(self, place, troubles):
+    def test_an_end_during_a_downtime_is_reported_later(self, place, troubles):
         place.start("echo up; exit 3")
         until(lambda: troubles.count_jobs() == 1, "its Job")
         place.executor.close()
@@ -126,14 +126,14 @@ class PodBehaviour:
         assert (end.state, end.detail) == (CANCELLED, "replaced")
         assert cluster.read_job("default", place.name_of()) is None
 
-    def test_a_job_that_somebody_deletes_is_lost_once_its_pod_is_gone(self, place, troubles):
+    def test_a_deleted_cluster_job_is_lost_once_its_pod_is_gone(self, place, troubles):
         place.start(IGNORES_TERM)
         until(lambda: place.log()[0] == b"up\n", "it to be up")
         troubles.delete_job(place.name_of())
         assert place.loss_of().detail == f"its Job {place.name_of()!r} was deleted from outside"
         assert not troubles.is_alive(place.name_of())
 
-    def test_a_pod_that_somebody_deletes_is_lost(self, place, troubles):
+    def test_a_deleted_pod_is_lost(self, place, troubles):
         place.start("echo up; sleep 60")
         place.start_of()
         troubles.delete_pod(place.name_of())
@@ -145,7 +145,7 @@ class PodBehaviour:
         troubles.evict(place.name_of())
         assert "evicted" in place.loss_of().detail
 
-    def test_the_cluster_removes_its_job_soon_after_it_was_told(self, place, troubles):
+    def test_the_cluster_removes_its_job_soon_after_the_request(self, place, troubles):
         place.run("true")
         until(lambda: troubles.ttl_of(place.name_of()) == 600, "the Job to be left to the cluster")
 

@@ -88,7 +88,7 @@ def test_a_container_that_the_cluster_takes_away_is_lost_and_has_not_failed(here
     assert said.read_text() == "over\n"
 
 
-def test_a_container_whose_pod_is_gone_before_the_watch_tells_is_lost_and_has_not_failed(here, cluster, tmp_path):
+def test_a_container_whose_pod_vanishes_before_the_watch_reports_is_lost_not_failed(here, cluster, tmp_path):
     said = tmp_path / "said"
     job = job_of(f"onFailure: echo failed >> {said}\nonExit: echo over >> {said}", "echo up; sleep 600")
     here._opened[-1].launch(launch(job))
@@ -111,7 +111,7 @@ def test_a_run_that_is_ended_ends_its_container_first_and_then_its_handler_runs(
     assert said.read_text() == "cancelled\n"
 
 
-def test_the_time_of_the_whole_run_is_told_to_the_cluster_too(here, cluster):
+def test_the_time_of_the_whole_run_is_reported_to_the_cluster_too(here, cluster):
     job = job_of("timeout: 2s\nonExit: echo over", "sleep 600")
     here._opened[-1].launch(launch(job))
     until(lambda: bool(cluster.jobs()), "its Job")
@@ -121,7 +121,7 @@ def test_the_time_of_the_whole_run_is_told_to_the_cluster_too(here, cluster):
     assert cluster.jobs() == []
 
 
-def test_a_cluster_that_nobody_named_fails_the_run_in_words(tmp_path):
+def test_a_run_without_a_configured_cluster_fails_with_a_reason(tmp_path):
     place = Place(tmp_path)
     place.open(environ={"KUBECONFIG": "/nowhere", "PATH": "/usr/bin:/bin"})
     end = place.run(job_of("onExit: echo over"))

@@ -141,7 +141,7 @@ class TestLaunching:
         assert end.state is FAILED
         assert "Evertick did not create" in end.detail
 
-    def test_one_that_is_stopped_before_it_was_asked_for_is_never_asked_for(self, place, cluster):
+    def test_a_pod_that_is_stopped_before_its_request_is_never_requested(self, place, cluster):
         executor, is_stopped = place.executor, threading.Event()
         for _ in range(LAUNCHERS):
             executor._launching.submit(is_stopped.wait)
@@ -257,7 +257,7 @@ class TestHealth:
 
 
 class TestTrouble:
-    def test_a_deleted_pod_is_lost_also_when_the_jobs_end_is_heard_of_first(self, place, cluster, troubles):
+    def test_a_deleted_pod_is_lost_also_when_the_end_of_its_job_is_seen_first(self, place, cluster, troubles):
         place.start("echo up; sleep 60")
         place.start_of()
         cluster.hides_pods = True

@@ -140,7 +140,7 @@ class TestManifest:
         assert made["resources"] == {"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}}
         assert made["workingDir"] == "/srv"
 
-    def test_it_is_plain_data(self):
+    def test_a_manifest_is_plain_data(self):
         pod = Pod("a", ("b",), pod_spec={"tolerations": [{"operator": "Exists"}]})
         assert json.loads(json.dumps(manifest(pod))) == manifest(pod)
 

@@ -97,7 +97,7 @@ def test_a_batch_that_does_not_fit_is_refused(text, reason):
         parse_batch(text, ("n",), 2)
 
 
-def test_one_object_is_strict_and_keeps_only_what_was_asked():
+def test_an_object_is_parsed_strictly_and_keeps_only_the_requested_fields():
     assert parse_object('Here: {"a": "1", "b": 2} ok', ("a", "c")) == {"a": "1", "c": None}
     with pytest.raises(Unparsable, match="not JSON"):
         parse_object("{a: 1}", ("a",))

@@ -33,7 +33,7 @@ def missed_signal():
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_signal_that_did_not_interrupt_the_main_thread_is_heard_all_the_same(missed_signal):
+def test_a_signal_that_did_not_interrupt_the_main_thread_is_handled(missed_signal):
     main = Path(f"/proc/self/task/{threading.main_thread().native_id}/stat")
 
     def work(_):

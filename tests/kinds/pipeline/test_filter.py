@@ -94,7 +94,7 @@ ASK = {"prompt": "Keep {{endpoint}}"}
 
 
 @pytest.mark.parametrize("word", ["yes", "It is TRUE.", "include it", "Pass"])
-def test_a_word_of_consent_keeps_an_item(word):
+def test_an_affirmative_answer_keeps_an_item(word):
     assert kept_by({"type": "ai", "ai": ASK}, lambda name: word if name == "b" else "nope, bypassed")[0] == ["b"]
 
 
@@ -139,6 +139,6 @@ def test_a_filter_that_is_not_answered_in_time_is_asked_once_and_drops_the_item(
     assert result.failure == "1 of 1 items failed. First error: filter: timed out after 20 ms"
 
 
-def test_a_filter_that_drops_all_is_no_failure():
+def test_a_filter_that_drops_everything_does_not_fail():
     kept, _, result = kept_by({"type": "ai", "ai": ASK}, lambda _: Answer(True, "no"))
     assert (kept, result.failure) == ([], None)

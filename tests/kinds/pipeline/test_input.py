@@ -54,7 +54,7 @@ def test_a_csv_file_that_cannot_be_read_says_why(text, reason):
         parse_csv(text, ",", "x.csv")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_header(tmp_path):
+def test_a_byte_order_mark_is_not_part_of_the_first_header(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"\xef\xbb\xbftitle;n\nA;1\n")
     assert read_csv(CsvFile("x.csv", ";"), tmp_path) == [{"title": "A", "n": "1"}]
 
@@ -74,7 +74,7 @@ def test_a_csv_file_may_lie_beside_the_pipelines_folder(tmp_path):
         pytest.param(lambda path: path.write_bytes(b"a\n\xff\n"), "not UTF-8 at byte 2", id="not UTF-8"),
     ],
 )
-def test_a_file_that_is_no_csv_file_says_so(tmp_path, make, reason):
+def test_a_file_that_is_not_csv_is_an_error(tmp_path, make, reason):
     make(tmp_path / "x.csv")
     with pytest.raises(DefinitionError, match=reason):
         read_csv(CsvFile("x.csv"), tmp_path)
@@ -147,7 +147,7 @@ def test_an_empty_prompt_file_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("file", ["SKILL.md", "prompt.md"])
-def test_a_skill_stands_before_the_prompt(tmp_path, file):
+def test_a_skill_precedes_the_prompt(tmp_path, file):
     folder = tmp_path / ".github" / "skills" / "care"
     folder.mkdir(parents=True)
     (folder / file).write_text("---\nname: care\n---\nBe careful.")

@@ -38,7 +38,7 @@ def test_a_program_reads_the_prompt_and_prints_the_answer():
     assert answer == Answer(True, ("GRÜSSE " * 50_000).strip())
 
 
-def test_a_program_is_told_the_model_and_works_in_the_folder(tmp_path):
+def test_a_program_receives_the_model_and_works_in_the_folder(tmp_path):
     answer = ask(
         python("import os; print(os.environ['EVERTICK_RUN_MODEL'], os.getcwd())"), model="m", directory=str(tmp_path)
     )

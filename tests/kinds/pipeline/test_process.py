@@ -42,7 +42,7 @@ def results(tmp_path):
     return [json.loads(path.read_text()) for path in sorted((tmp_path / "pipe" / ".results").iterdir())]
 
 
-def test_a_good_run_prints_its_result_tells_its_progress_and_keeps_all_of_it(tmp_path):
+def test_a_good_run_prints_its_result_and_reports_and_keeps_its_progress(tmp_path):
     code, out, err = finish(start(tmp_path, pipeline(reduce={"type": "csv"})))
     assert (code, out) == (0, "endpoint,out_status,success\na,dry-run status,true\nb,dry-run status,true\n")
     assert "pipeline.progress phase=map done=2 total=2" in err

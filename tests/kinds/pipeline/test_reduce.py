@@ -109,7 +109,7 @@ def test_several_texts_are_numbered_and_failed_ones_left_out():
     assert FORMATS["text"](results, summarise(results, ())) == "--- Item 1 ---\none\n\n--- Item 2 ---\ntwo"
 
 
-def test_one_text_stands_by_itself():
+def test_a_single_text_is_printed_alone():
     results = (ItemResult({}, {}, True, "one"),)
     assert FORMATS["text"](results, summarise(results, ())) == "one"
 

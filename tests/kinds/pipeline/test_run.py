@@ -124,7 +124,7 @@ def test_a_wrong_number_of_results_fails_the_whole_batch():
     assert [item.success for item in present(result.output).results] == [False, False, True, True]
 
 
-def test_a_result_that_is_no_object_fails_its_item_alone():
+def test_a_result_that_is_not_an_object_fails_only_its_item():
     result = run(batched(), broken_for("a", '[{"status": 1}, 7]'))
     assert [item.success for item in present(result.output).results] == [True, False, True, True]
     assert present(result.output).results[1].error == "Result at index 1 is not an object"
@@ -382,7 +382,7 @@ def test_the_limit_takes_the_first_and_zero_takes_none():
     assert run(pipeline(FOUR, input__limit=0)).output is None
 
 
-def test_progress_is_told_by_phase():
+def test_progress_is_reported_by_phase():
     seen: list[Any] = []
     run_pipeline(pipeline(), ".", Scripted(lambda _: '{"status": 1}'), on_progress=seen.append)
     assert [(one.phase, one.done, one.total) for one in seen] == [
@@ -393,7 +393,7 @@ def test_progress_is_told_by_phase():
     ]
 
 
-def test_a_batch_that_nobody_is_shown_is_warned_about():
+def test_a_batch_that_the_prompt_does_not_show_is_warned_about():
     result = run(pipeline(map__batchSize=2, map__parallel=20), lambda _: '[{"status": 1}, {"status": 2}]')
     assert any("{{ITEMS}}" in warning for warning in result.warnings)
     assert any("map.parallel is 20" in warning for warning in result.warnings)
@@ -441,8 +441,10 @@ def test_items_that_could_not_be_made_up_fail_the_run():
     assert result.failure == "Failed to generate input: it contains no JSON array"
 
 
-def test_the_result_as_data_holds_what_became_of_each_item():
-    plain = to_plain(run(pipeline(), broken_for("b", Answer(False, error="no"))))
+def test_the_result_as_data_holds_the_result_of_each_item():
+    result = to_plain(run(pipeline(), broken_for("b", Answer(False, error="no"))))
+    plain = json.loads(json.dumps(result))
+    assert plain == result
     assert plain["itemsProcessed"] == 2
     assert plain["output"]["summary"] == {
         "totalItems": 2,
@@ -457,4 +459,3 @@ def test_the_result_as_data_holds_what_became_of_each_item():
         "error": "no",
     }
     assert plain["executionStats"]["failedMaps"] == 0
-    assert json.loads(json.dumps(plain)) == plain

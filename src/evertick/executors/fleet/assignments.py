@@ -93,7 +93,7 @@ class Assignments:
         away = [name for name in placement.members if not self.membership.is_member_connected(name)]
         if away or not placement.members:
             reason = f"the member {away[0]} is not connected" if away else "no member of the fleet is connected"
-            self._report(LaunchRefused(launch.key, launch.attempt, reason))
+            self._report(LaunchRefused(launch.key, launch.attempt, reason, launch.fence))
             return
         limits = {} if valid_us is None else self._limits(placement.members, now, valid_us)
         task = task_of_launch(launch, placement, now, needs, bundle, limits)
@@ -119,7 +119,9 @@ class Assignments:
         task = self._tasks.get(AttemptId(key, attempt))
         for part in task.parts if task is not None else ():
             if part.member and part.phase is not Phase.ENDED:
-                words = (step, number, end.state, end.detail, dict(end.outputs))
+                words: tuple[object, ...] = (step, number, end.state, end.detail, dict(end.outputs))
+                # Members of an earlier version know no more fields, and ask for no items.
+                words += (end.steps, end.executor) if end.steps else ()
                 self._send(
                     part.member,
                     protocol.encode(protocol.SUB_RUN_ENDED, *part.attempt_id.key, part.attempt_id.attempt, *words),
@@ -134,6 +136,7 @@ class Assignments:
                     self._report(RunUnknown(asked.key, asked.attempt))
                     continue
                 self._keep(task)
+            task.ask_under(asked.fence)
             task.owes_answer = True
             for part in task.parts:
                 self._resend(part, now)
@@ -280,7 +283,7 @@ class Assignments:
             case protocol.UNKNOWN:
                 # An answer to an older fence does not block launches with a newer one.
                 if (fence := validation.fence_of(rest)) is None or fence >= part.fence:
-                    self._unknown(task, part, member)
+                    self._unknown(task, part, member, now)
 
     def _send_piece(self, part: Part, member: str, rest: Message) -> None:
         digest, offset = validation.text_of(rest[0]), validation.offset_of(rest[1])
@@ -305,7 +308,7 @@ class Assignments:
         else:
             self._ended(task, part, PartEnd(part.member, NotEnded.REFUSED, 0, None, part.refusal))
 
-    def _unknown(self, task: Task, part: Part, member: str) -> None:
+    def _unknown(self, task: Task, part: Part, member: str, now: float) -> None:
         if part.phase is Phase.REFUSED:
             self._ended(task, part, PartEnd(member, NotEnded.REFUSED, 0, None, part.refusal))
         elif part.phase is Phase.RUNNING:
@@ -315,8 +318,8 @@ class Assignments:
             self._ended(task, part, PartEnd(member, NotEnded.UNKNOWN, 0))
         elif part.phase is Phase.ASKED:
             part.asked.discard(member)
-            if not part.asked:
-                self._ended(task, part, PartEnd("", NotEnded.UNKNOWN, 0))
+            part.denied.add(member)
+            self._close_question(task, part, now)
 
     def _ended(self, task: Task, part: Part, end: PartEnd) -> None:
         part.phase, part.end = Phase.ENDED, end
@@ -339,6 +342,7 @@ class Assignments:
             if part.phase is Phase.ENDED or part.member not in (member, ""):
                 continue
             if not part.member:
+                part.denied.discard(member)  # it may be another machine under this name
                 part.asked.add(member)
                 self._send(member, part.question)
                 continue
@@ -355,8 +359,9 @@ class Assignments:
             self._send(part.member, part.question)
         elif part.phase is Phase.ASKED:
             for member in self.membership.connected_names():
-                part.asked.add(member)
-                self._send(member, part.question)
+                if member not in part.denied:
+                    part.asked.add(member)
+                    self._send(member, part.question)
 
     def _send_launch(self, part: Part) -> None:
         part.sent += 1
@@ -380,12 +385,17 @@ class Assignments:
         self._ended(task, part, PartEnd(part.member, LOST, 0, None, detail))
 
     def _close_question(self, task: Task, part: Part, now: float) -> None:
-        """Its member is unknown: wait for the answers of connected members, and for the others to connect."""
+        """Its member is unknown: it may be any one that has not denied it, until that one's lease is over."""
         part.asked = {member for member in part.asked if not self.membership.is_given_up(member, now)}
-        if not part.asked and self.membership.is_given_up("", now) and now - task.since > RETRY_SECONDS:
+        if part.asked:
+            if now - part.since > RETRY_SECONDS:
+                self._resend(part, now)
+            return
+        if not part.denied.issuperset(self.membership.awaited_names(now)):
+            return  # asked when it connects
+        had_time = self.membership.is_given_up("", now) and now - task.since > RETRY_SECONDS
+        if part.denied or had_time:
             self._ended(task, part, PartEnd("", NotEnded.UNKNOWN, 0))
-        elif part.asked and now - part.since > RETRY_SECONDS:
-            self._resend(part, now)
 
     # Members, and what they run
 

@@ -82,7 +82,7 @@ class FleetExecutor:
 
     def launch(self, attempt: Attempt) -> None:
         launch, placed = self._encoder.message_for(attempt), attempt.executor
-        needs = attempt.job.routing.resources
+        needs = () if attempt.borrows else attempt.job.routing.resources
         assignments = self._assignments
         assert assignments is not None, "launch() before open()"
         path, until = attempt.job.routing.bundle, attempt.valid_until
@@ -162,7 +162,7 @@ class FleetExecutor:
             # The packed bundle is cached here and on the member for the next launch.
             why = "packing its bundle took longer than this node's lease on its jobs"
         if bundle is None or why:
-            self._report(LaunchRefused(launch.key, launch.attempt, why))
+            self._report(LaunchRefused(launch.key, launch.attempt, why, launch.fence))
         else:
             assignments.launch(launch, placed, time.monotonic(), needs, bundle, left_us)
 

@@ -318,7 +318,7 @@ class MemberPlugin(WorkerPlugin):
 
     def _pass_on(self, messages: list[Message]) -> None:
         lines = []
-        was_full, used = 0 < self._slots <= len(self._open), self._reservations.used(self._open)
+        was_full, used = self._is_full, self._reservations.used(self._open)
         for words in messages:
             attempt_id = _attempt_id(words)
             if words[0] == protocol.STARTED:
@@ -341,8 +341,17 @@ class MemberPlugin(WorkerPlugin):
                 lines += self._pieces(attempt_id, {}, PUSHED_MAX)
             lines.append(protocol.encode(*words))
         self._send_lines(b"".join(lines))
-        if (was_full and len(self._open) < self._slots) or (used and used != self._reservations.used(self._open)):
+        if (was_full and not self._is_full) or (used and used != self._reservations.used(self._open)):
             self._send_heartbeat()  # at once: an attempt may wait for the slot
+
+    @property
+    def _waiting(self) -> int:
+        """How many open attempts wait for other runs: they lend their slots."""
+        return len({attempt_id for attempt_id, _, _ in self._calls} & self._open.keys()) if self._calls else 0
+
+    @property
+    def _is_full(self) -> bool:
+        return 0 < self._slots <= len(self._open) - self._waiting
 
     def _send_heartbeat(self) -> None:
         if not self._incarnation:
@@ -368,6 +377,8 @@ class MemberPlugin(WorkerPlugin):
             self._offers,
             self._reservations.used(self._open),
             answers_logs=True,
+            waiting=self._waiting,
+            runs_items=self._keeper.runs_items,
         )
         self._send({"op": messages.CARD, "card": heartbeat.to_plain()})
 

@@ -50,6 +50,8 @@ class MemberState:
     seen_at: int
     """The same by the wall clock, for people."""
     is_connected: bool = True
+    absent_since: float | None = None
+    """The start of the connection in which the hub said how long ago it last heard it; None: it did not."""
     is_forgotten: bool = False
     """Whether an operator removed it from the list; its attempts are still waited for."""
     ahead: tuple[int, ...] = ()
@@ -122,10 +124,13 @@ class Membership:
 
     def restored(self, heartbeat: Heartbeat, address: str, now: float, instant: int, age: float) -> None:
         """A member that was connected before this scheduler was, and is not now."""
-        if heartbeat.name not in self._members:
-            self._members[heartbeat.name] = MemberState(
-                heartbeat, address, now - age, instant - int(age * SECOND), is_connected=False
-            )
+        state = self._members.get(heartbeat.name)
+        if state is None:
+            seen_at = instant - int(age * SECOND)
+            state = MemberState(heartbeat, address, now - age, seen_at, is_connected=False)
+            self._members[heartbeat.name] = state
+        state.heard_at = max(state.heard_at, now - age)
+        state.absent_since = self._connected_at
 
     def to_our_clock(self, name: str, at: int) -> int:
         """A member's instant by our clock: a wrong clock there must not move runs to another hour."""
@@ -175,6 +180,19 @@ class Membership:
         state = self._members.get(name)
         lease = self._lease if state is None else max(self._lease, state.heartbeat.lease_us / SECOND)
         return silence is not None and silence > lease
+
+    def awaited_names(self, now: float) -> list[str]:
+        """Members that are away and may still run what was launched there.
+
+        Of one that the hub named as absent, the silence before this connection counts too: the hub would have heard it.
+        """
+        return [name for name, state in self._members.items() if not state.is_connected and self._may_run(name, now)]
+
+    def _may_run(self, name: str, now: float) -> bool:
+        state = self._members[name]
+        lease = max(self._lease, state.heartbeat.lease_us / SECOND)
+        was_told = self._connected_at is not None and state.absent_since == self._connected_at
+        return not self.is_given_up(name, now) and not (was_told and self._heard_at - state.heard_at > lease)
 
     def usable(self, now: float) -> list[Member]:
         """All members; one whose lease is longer than ours is closed, because we would give it up too soon."""

@@ -73,6 +73,10 @@ class Heartbeat(NamedTuple):
     used: Resources = ()
     answers_logs: bool = False
     """Whether it answers questions about logs; older versions do not."""
+    waiting: int = 0
+    """How many of the running attempts wait for other runs."""
+    runs_items: bool = False
+    """Whether it can run an item of another member's run; older versions would run the whole job."""
 
     def to_plain(self) -> dict[str, object]:
         plain = {**self._asdict(), "labels": dict(self.labels)}
@@ -103,6 +107,8 @@ class Heartbeat(NamedTuple):
             used=self.used,
             closed=None if self.is_open else Closed.LEAVING if self.is_leaving else Closed.CORDONED,
             lease_us=self.lease_us,
+            waiting=self.waiting,
+            runs_items=self.runs_items,
         )
 
 

@@ -132,6 +132,8 @@ class Part:
     """When it was last sent or heard of."""
     asked: set[str] = field(default_factory=set)
     """Members that were asked and have not answered, where its member is unknown."""
+    denied: set[str] = field(default_factory=set)
+    """Members that have answered that they do not know it."""
     sent: int = 0
     """How often the launch was sent."""
     refusal: str = ""
@@ -164,6 +166,14 @@ class Task:
     def attempt_id(self) -> AttemptId:
         return AttemptId(self.key, self.attempt)
 
+    def ask_under(self, fence: int) -> None:
+        """A later owner asks: an answer to an earlier one does not keep launches of owners in between from starting."""
+        for part in self.parts:
+            if part.phase is Phase.ASKED and part.fence < fence:
+                part.fence = fence
+                part.asked.clear()
+                part.denied.clear()
+
     def outcome(self) -> AttemptReport | None:
         """The report of the whole attempt; None while a part has not ended."""
         ends = [part.end for part in self.parts if part.end is not None]
@@ -171,9 +181,14 @@ class Task:
             return None
         if self.parts[0].number is None:
             report = report_of(self.key, self.attempt, ends[0])
-            return report._replace(executor=self.found_at) if isinstance(report, RunFinished | RunLost) else report
-        numbered = {part.number: part.end for part in self.parts if part.number is not None and part.end is not None}
-        return merge_ends(self.key, self.attempt, self.placement, numbered)
+            if isinstance(report, RunFinished | RunLost):
+                return report._replace(executor=self.found_at)
+        else:
+            numbered = {
+                part.number: part.end for part in self.parts if part.number is not None and part.end is not None
+            }
+            report = merge_ends(self.key, self.attempt, self.placement, numbered)
+        return report._replace(fence=self.parts[0].fence) if isinstance(report, LaunchRefused) else report
 
 
 def task_of_launch(

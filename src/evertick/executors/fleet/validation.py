@@ -105,6 +105,7 @@ def heartbeat_of(plain: Mapping[str, object]) -> Heartbeat:
         text_of(name, 1_000), text_of(value, 1_000)
     _number(card.slots, 0, SLOTS_MAX)
     _number(card.running, 0, NUMBER_MAX)
+    _number(card.waiting, 0, card.running)
     _number(card.memory_bytes, 0, NUMBER_MAX)
     _number(card.clock, 0, NUMBER_MAX)
     _number(card.stamp, 0, NUMBER_MAX)
@@ -113,7 +114,7 @@ def heartbeat_of(plain: Mapping[str, object]) -> Heartbeat:
         text_of(name, 1_000)
         _number(amount, 0, NUMBER_MAX)
     text_of(card.version, 1_000), text_of(card.incarnation, 1_000)
-    if not isinstance(card.is_leaving, bool) or not isinstance(card.answers_logs, bool):
+    if not all(isinstance(one, bool) for one in (card.is_leaving, card.answers_logs, card.runs_items)):
         raise ValueError("whether a member leaves and answers must be true or false")
     if not isinstance(card.is_open, bool) or not isinstance(card.cpu_percent, float | int):
         raise ValueError("a card must say whether the member is open, and how busy it is")

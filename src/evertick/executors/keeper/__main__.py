@@ -29,7 +29,7 @@ from evertick.executors.keeper.unconfirmed import DeadlineFile, DeadlineSummary,
 from evertick.executors.keeper.watchdog import LOCK as WATCHDOG_LOCK
 from evertick.executors.keeper_process import LOCK as KEEPER_LOCK
 from evertick.executors.keeper_process import is_locked, try_lock
-from evertick.hardening import hide_process
+from evertick.long_lived import hide_process
 from evertick.settings.parts import KeeperSettings
 
 READY = b"ready\n"

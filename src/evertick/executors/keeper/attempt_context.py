@@ -27,6 +27,7 @@ from evertick.executors.keeper.environment import (
     run_variables,
     step_variables,
     without_defaults,
+    without_resume,
 )
 from evertick.executors.keeper.exit_note_file import NoteHead
 from evertick.executors.keeper.mask import Masker
@@ -34,9 +35,10 @@ from evertick.executors.keeper.output import LogWriter
 from evertick.executors.keeper.outputs import StepOutputs, read_outputs, save_outputs
 from evertick.executors.keeper.process import UNCONFINED, Cancellable, Runtime
 from evertick.executors.keeper.sandbox import Confinement
+from evertick.executors.keeper.sent_item import SentItem, digest_of_work
 from evertick.executors.logs import SUFFIX
 from evertick.executors.paths import file_name, run_folder
-from evertick.executors.protocol import LaunchMessage
+from evertick.executors.protocol import SPREADS, LaunchMessage
 from evertick.kinds import Program, StepError
 from evertick.kinds.command import command_program, script_program
 from evertick.kinds.docker import ACCESS as DOCKER_ACCESS
@@ -70,6 +72,7 @@ from evertick.model.work import (
     SubJob,
     Value,
     Work,
+    spreads_items,
 )
 from evertick.planning.items import ItemsError, digest_of_value, item_name, item_value_of, items_of
 from evertick.planning.run_dates import RunDates
@@ -93,9 +96,13 @@ class AttemptContext:
         runtime: Runtime,
         dates: RunDates,
         written_params: Sequence[Param],
+        sent: SentItem | None = None,
     ) -> None:
+        """`sent` is the item that this attempt runs of another run."""
         self._launch = launch
-        self.run_id = launch.key.run_id
+        self._parent = launch.key.run_id if sent is None else sent.parent
+        self._spreads = SPREADS in launch.secrets and sent is None
+        self.run_id, self.job_id = launch.key.run_id, launch.key.job_id
         self._work = work
         self._digests = digests
         self._runtime = runtime
@@ -121,6 +128,8 @@ class AttemptContext:
             **member_variables(runtime.member_file),
         }
         self.outputs = StepOutputs(self._is_secret)
+        if sent is not None:
+            self.outputs.receive(sent.outputs)
         self._sub_runs: dict[str, str] = {}
         self._items = 0
         self._value_of = dates.value_of
@@ -158,7 +167,10 @@ class AttemptContext:
         return self._checked(env, confinement)
 
     def _step_variables(self, step: Step) -> dict[str, str]:
-        return {**step_variables(self.run_id, self._launch.attempt, step.name), **item_variables(step.item)}
+        return {
+            **step_variables(self.run_id, self._launch.attempt, step.name),
+            **item_variables(step.item, self._parent),
+        }
 
     def _job_env(self, confinement: Confinement, run: Mapping[str, str]) -> dict[str, str]:
         """What every step has, in the order in which values may refer to each other."""
@@ -329,8 +341,8 @@ class AttemptContext:
                 )
         return json.dumps(given)
 
-    def set_sub_run(self, step: Step, kind: SubJob, number: int) -> str:
-        run_id = sub_run_key(kind.job_id, self._launch.key, self._launch.attempt, step.name, number).run_id
+    def set_sub_run(self, step: Step, job_id: str, number: int) -> str:
+        run_id = sub_run_key(job_id, self._launch.key, self._launch.attempt, step.name, number).run_id
         self._sub_runs[step.name] = run_id
         return run_id
 
@@ -381,6 +393,27 @@ class AttemptContext:
         if self._items > RUN_ITEMS_MAX:
             raise StepError(f"the steps of this run have more than {RUN_ITEMS_MAX:,} items. Use several jobs.")
         return steps
+
+    def sent_step(self, sent: SentItem) -> Step:
+        """The step of an item that another member's run has sent."""
+        return self._item_step(next(step for step in self._work.steps if step.name == sent.item.step), sent.item)
+
+    def sent_item(self, step: Step) -> SentItem | None:
+        """What another member needs to run an item; None: it runs here, with its run."""
+        assert step.item is not None
+        owner = next(one for one in self._work.steps if one.name == step.item.step)
+        if not (self._spreads and spreads_items(owner)):
+            return None
+        # What the ledger keeps for the item can be read by everyone who sees its run.
+        if self._holds_secret(step.item.value) or not self.outputs.may_be_sent:
+            return None
+        launch, params = self._launch, without_resume(self._launch.params)
+        known = (launch.trigger, params, launch.previous_success_at, self.outputs.variables, digest_of_work(launch))
+        return SentItem(step.item, self.run_id, *known)
+
+    def forget_sub_run(self, step: Step) -> None:
+        """It is not run elsewhere after all."""
+        self._sub_runs.pop(step.name, None)
 
     def _item_step(self, step: Step, item: Item) -> Step:
         own = replace(step, name=item_name(step.name, item.number), preconditions=(), each=None, item=item)

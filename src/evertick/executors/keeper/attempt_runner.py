@@ -12,6 +12,7 @@ from evertick.executors.keeper.attempt_state import AttemptEnd, Loss, StepEnd
 from evertick.executors.keeper.items_runner import ItemsRunner
 from evertick.executors.keeper.process import Runtime
 from evertick.executors.keeper.recorder import AttemptRecorder
+from evertick.executors.keeper.sent_item import digest_of_work, sent_item_of, why_not_whole
 from evertick.executors.keeper.spawn import NoCapacity
 from evertick.executors.keeper.step_runner import CancelScope, StepRunner
 from evertick.executors.protocol import LaunchMessage, decode_work
@@ -55,14 +56,21 @@ class AttemptRunner:
         """How it ended; None when the machine had no capacity and nothing was started (see `why_not_started`)."""
         masked: Callable[[str], str] = str
         try:
-            written, secrets, digests = decode_work(self._launch.work)
-            key = self._launch.key
-            dates = dates_of(key.job_id, written.timetable, key.scheduled_for, self._launch.previous_success_at)
+            sent = sent_item_of(self._launch)
+            if sent is not None and sent.work != digest_of_work(self._launch):
+                return _end(SKIPPED, "the definition of its job has changed since its run began")
+            launch = self._launch if sent is None else sent.launch_of(self._launch)
+            written, secrets, digests = decode_work(launch.work)
+            key = launch.key
+            dates = dates_of(key.job_id, written.timetable, key.scheduled_for, launch.previous_success_at)
             # The digests are those of the definition: a step that has not changed can be reused on another day.
-            work = render_work(written, dates.value_of) if OPEN in self._launch.work else written
-            self._has_one_step = _is_plain(work)
-            context = AttemptContext(self._launch, work, secrets, digests, self._runtime, dates, written.params)
+            work = render_work(written, dates.value_of) if OPEN in launch.work else written
+            self._has_one_step = sent is None and _is_plain(work)
+            context = AttemptContext(launch, work, secrets, digests, self._runtime, dates, written.params, sent)
             masked = context.masker().text
+            if sent is not None:
+                # Everything else of the job is its run's, which waits for this item.
+                work = Work((context.sent_step(sent),))
             if work.timeout_us is not None:
                 detail = f"it took longer than {format_duration(work.timeout_us)}"
                 seconds = work.timeout_us / SECOND
@@ -99,6 +107,9 @@ class AttemptRunner:
         if not work.steps:
             scope.mark_started()
             return await self._call_post_run_hooks(work, context, _end(SUCCEEDED))
+        if work.steps[0].item is not None:
+            await self._run_sent_item(work.steps[0], context)
+            return self._result(work.steps)
         if len(work.steps) == 1 and not context.resumed:
             await self._run_step(work.steps[0], context)
         else:
@@ -174,6 +185,17 @@ class AttemptRunner:
             else outcome
             for name, outcome in self._outcomes.items()
         }
+
+    async def _run_sent_item(self, step: Step, context: AttemptContext) -> None:
+        """An item of a run on another member: its record goes there by way of the ledger."""
+        assert step.item is not None
+        self._recorder.step_started(step.name, step.item.step, context.shown(step.item))
+        end, pid = await StepRunner(step, context, self._scope).run()
+        problem = why_not_whole(step, end) if end.outcome == StepOutcome.SUCCEEDED else None
+        if problem is not None:
+            end = end._replace(outcome=StepOutcome.FAILED, detail=problem)
+        self._ends[step.name], self._outcomes[step.name] = end, StepOutcome(end.outcome)
+        self._recorder.step_ended(end, pid, is_reported=True)
 
     async def _run_step(self, step: Step, context: AttemptContext) -> None:
         if not self._has_one_step:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from evertick.executor import AttemptId
-from evertick.executors.keeper.journal import Line
+from evertick.executors.keeper.journal import HEADER, Line
 from evertick.executors.keeper.unconfirmed import Deadline
 from evertick.model.lifecycle import RunState
 from evertick.model.loss import LossReason
@@ -16,7 +16,6 @@ from evertick.model.run import RunKey
 from evertick.model.steps import LOST, RUNNING, StepRecord, steps_text
 
 # The verbs of the journal, and their fields.
-HEADER = "keeper"  # boot id, last number, last serial, delivered
 ACCEPTED = "accepted"  # number, job, scheduled for, origin, attempt, fence
 UNCONFIRMED = "unconfirmed"  # number, instance, end at: the ledger has not recorded its launch
 CONFIRMED = "confirmed"  # number
@@ -69,6 +68,8 @@ class StepEnd(NamedTuple):
     sub_run: str = ""
     item_of: str = ""
     item: str = ""
+    executor: str = ""
+    """Where it ran, if not here."""
 
 
 class AttemptEnd(NamedTuple):
@@ -145,6 +146,7 @@ def _record_of(step: StepEnd, attempt: int) -> StepRecord:
         step.max_rss_bytes,
         step.item_of,
         step.item,
+        step.executor,
     )
 
 

@@ -34,6 +34,8 @@ DOTENV_MASKED: Final = 8
 """Characters; shorter values of a dotenv file, such as `true`, occur in ordinary output and are not masked."""
 RESUME: Final = "resume_from"
 """The parameter that carries the run to resume: its id, its attempt and its steps."""
+ITEM_OF: Final = "item_of"
+"""The parameter that carries an item of a step, and what it needs of the run that it belongs to."""
 VALUE_MAX: Final = 128 * 1024 - 1
 """Bytes of `NAME=value` with its NUL: the limit of the kernel."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -71,7 +73,7 @@ def run_variables(launch: LaunchMessage, run_id: str, keeper: str = "", home: st
     if launch.previous_success_at is not None:
         found[variables.PREVIOUS_SUCCESS] = to_text(launch.previous_success_at)
     if launch.params:
-        found[variables.PARAMS] = _without_resume(launch.params)
+        found[variables.PARAMS] = without_resume(launch.params)
     return found
 
 
@@ -91,7 +93,7 @@ def member_variables(path: Path | None) -> dict[str, str]:
         return {}
 
 
-def _without_resume(params: str) -> str:
+def without_resume(params: str) -> str:
     """Without the parameter that only the keeper reads, which may be long."""
     if RESUME not in params:
         return params
@@ -106,11 +108,13 @@ def step_variables(run_id: str, attempt: int, step: str) -> dict[str, str]:
     return {variables.STEP: step, "TRACEPARENT": f"00-{trace}-{span}-01"}
 
 
-def item_variables(item: Item | None) -> dict[str, str]:
+def item_variables(item: Item | None, parent: str) -> dict[str, str]:
+    """`parent` is the run that the item belongs to, by its id."""
     if item is None:
         return {}
     parts = {f"{variables.ITEM}_{name.upper()}": text for name, text in item.value.fields}
-    return {variables.ITEM: item.value.shown, variables.INDEX: str(item.number), **parts}
+    named = {variables.INDEX: str(item.number), variables.PARENT: split_run_id(parent)[0]}
+    return {variables.ITEM: item.value.shown, **named, **parts}
 
 
 def marks_of_attempt(run_id: str, attempt: int, keeper: str) -> frozenset[bytes]:

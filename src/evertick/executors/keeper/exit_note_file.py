@@ -85,8 +85,10 @@ def take_left_note(folder: Path, pid: int, started_us: int) -> LeftNote | None:
     path.unlink(missing_ok=True)
     first, _, rest = text.partition(b"\n")
     with contextlib.suppress(ValueError, TypeError):
-        note = ExitNote.decode(rest)
-        return LeftNote(NoteHead(*parse_json(first)), note, written) if note.exit_code is not None else None
+        note, head = ExitNote.decode(rest), parse_json(first)
+        if note.exit_code is not None and isinstance(head, list):
+            # An older version wrote fewer fields.
+            return LeftNote(NoteHead._make([*head, *NO_HEAD[len(head) :]]), note, written)
     return None
 
 

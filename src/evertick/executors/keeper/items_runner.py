@@ -9,14 +9,17 @@ from collections.abc import Sequence
 
 from evertick.executors.keeper.attempt_context import AttemptContext
 from evertick.executors.keeper.attempt_state import StepEnd
+from evertick.executors.keeper.sent_item import SENT_MAX, end_of
 from evertick.executors.keeper.spawn import NoCapacity
-from evertick.executors.keeper.step_runner import CancelScope, StepRunner, skipped_by_condition
+from evertick.executors.keeper.step_runner import CancelScope, StepRunner, SubRunTry, skipped_by_condition
 from evertick.kinds import StepError
-from evertick.model.lifecycle import FAILED
+from evertick.model.lifecycle import FAILED, SKIPPED
 from evertick.model.work import Step
 from evertick.planning.workflow import StepOutcome
 
 NO_ITEMS = "it had no items"
+ASKED_ONCE = 1
+"""The try under which a run is requested for an item: that run has all the tries of the step."""
 
 
 class ItemsRunner:
@@ -82,8 +85,17 @@ class ItemsRunner:
     async def _run_item(self, item: Step) -> None:
         assert item.item is not None
         self._scope.recorder.step_started(item.name, item.item.step, self._context.shown(item.item))
+        runner = StepRunner(item, self._context, self._scope)
+        sent = self._context.sent_item(item)
+        if sent is not None:
+            params = sent.to_params()
+            if len(params) > SENT_MAX:
+                told = f"it needs {len(params):,} characters of its run, and {SENT_MAX:,} can be sent"
+                runner.note(f"this item runs on the member of its run: {told}")
+            elif await self._run_elsewhere(item, params):
+                return
         try:
-            end, pid = await StepRunner(item, self._context, self._scope).run()
+            end, pid = await runner.run()
         except NoCapacity as error:
             # Another item that starts at the same time may have started.
             await asyncio.sleep(0)
@@ -93,6 +105,31 @@ class ItemsRunner:
             self._end(item, StepEnd(item.name, StepOutcome.FAILED, now, now, detail=str(error)), 0)
         else:
             self._record(end, pid)
+
+    async def _run_elsewhere(self, item: Step, params: str) -> bool:
+        """Wait for its run, wherever on the fleet that is; False: it is to run here, and nothing of it has run."""
+        scope, context, started_at = self._scope, self._context, _now()
+        assert item.item is not None
+        pending = scope.recorder.request_sub_run(item.name, ASKED_ONCE, context.job_id, params, waits=True)
+        scope.mark_started()
+        run_id = context.set_sub_run(item, context.job_id, ASKED_ONCE)
+        waiting = SubRunTry(pending, lambda: scope.recorder.cancel_sub_run(item.name, ASKED_ONCE))
+        scope.add(waiting)
+        try:
+            sub_run_end = await pending
+        finally:
+            scope.remove(waiting)
+        if sub_run_end.state is SKIPPED:
+            context.forget_sub_run(item)
+            # The request may be on its way once more: the run that it leads to must not go beside this one.
+            scope.recorder.withdraw_sub_run(item.name, ASKED_ONCE, context.job_id)
+            scope.recorder.step_started(item.name, item.item.step, context.shown(item.item))
+            return False
+        end, output = end_of(item, run_id, sub_run_end, started_at, _now())
+        if item.output is not None and output is not None:
+            context.outputs.set(item, output)
+        self._end(item, end, 0)
+        return True
 
     def _end(self, item: Step, end: StepEnd, pid: int) -> None:
         """An item that no step runner has completed."""

@@ -20,6 +20,9 @@ Line: TypeAlias = Sequence[Any]
 """A verb and its fields; see `attempt_state`."""
 
 CURRENT = "keeper.jsonl"
+HEADER = "keeper"  # boot id, last number, last serial, delivered: the first line of each file
+SERIAL = 3
+"""The place of the last serial in it."""
 _ARCHIVED = re.compile(r"keeper\.(\d+)\.jsonl")
 
 
@@ -28,8 +31,10 @@ class ArchivedFile(NamedTuple):
 
     path: Path
     last_serial: int
+    """Of the last result in it."""
     closed_at: float
     """On the clock that runs only while a scheduler is connected."""
+    size: int
 
 
 class Journal:
@@ -52,10 +57,19 @@ class Journal:
         archived = sorted(
             (int(found[1]), path) for path in self._folder.iterdir() if (found := _ARCHIVED.fullmatch(path.name))
         )
-        for number, path in archived:
+        following = [*(path for _, path in archived[1:]), self._folder / CURRENT]
+        for (number, path), next_path in zip(archived, following, strict=False):
             self._number = max(self._number, number)
-            self.archive.append(ArchivedFile(path, last_serial, 0.0))
+            # The file that follows begins with what was there before. To take the last serial of all for it would make
+            # the removal of the oldest file forget every result.
+            serial = _serial_before(next_path)
+            known = last_serial if serial is None else serial
+            self.archive.append(ArchivedFile(path, known, 0.0, path.stat().st_size))
         self.rotate(opening, last_serial, 0.0)
+
+    @property
+    def archived_bytes(self) -> int:
+        return sum(file.size for file in self.archive)
 
     def append(self, *line: object) -> None:
         self._waiting.append(_dumps(line))
@@ -113,10 +127,20 @@ class Journal:
             raise
         if has_before:
             self._number += 1
-            self.archive.append(ArchivedFile(archived, last_serial, now))
+            self.archive.append(ArchivedFile(archived, last_serial, now, archived.stat().st_size))
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._size = fd, len(text)
+
+
+def _serial_before(path: Path) -> int | None:
+    """The last serial when a file began, which its first line says; None where that line is damaged."""
+    try:
+        with path.open("rb") as file:
+            first = next(_lines_of(file.readline()), ())
+        return int(first[SERIAL]) if len(first) > SERIAL and first[0] == HEADER else None
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def read_lines(folder: Path) -> Iterator[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
@@ -20,6 +21,9 @@ FOLDED_SHORTEST = 16
 """Characters; longer forms are also found across line breaks, as in base64 and hexadecimal dumps."""
 HALF = FOLDED_SHORTEST // 2
 _FOLD = re.compile(rb"\r?\n[ \t]*")
+_HTML = re.compile("[&<>]")
+SAFE_IN_URLS = ("", "/", "!'()*", "!$&'()*+,;=", "!#$&'()*+,/:;=?@")
+"""What stays as it is in the address: nothing, a path; for `encodeURIComponent`, a user's name, `encodeURI`."""
 
 
 class Masker:
@@ -146,19 +150,18 @@ def _replaced(data: bytes, spans: list[tuple[int, int]]) -> bytes:
 
 
 def forms_of(secret: str) -> Iterable[bytes]:
-    """The common encodings of a secret: plain, JSON, URL, base64 and hexadecimal."""
+    """The common encodings of a secret: plain, as programs quote it, JSON, URL, base64 and hexadecimal."""
     text = secret.strip("\r\n")
     if len(text) < SHORTEST:
         return
     raw = text.encode("utf-8", "surrogateescape")
     yield raw
-    yield json.dumps(text)[1:-1].encode()
-    yield json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape")
-    yield quote(text, safe="", errors="surrogateescape").encode()
-    yield quote(text, safe="/", errors="surrogateescape").encode()
-    yield quote_plus(text, errors="surrogateescape").encode()
-    for percent in (quote(text, safe="", errors="surrogateescape"), quote(text, safe="/", errors="surrogateescape")):
+    yield from (form.encode("utf-8", "surrogateescape") for form in _quoted_forms(text, raw))
+    for safe in SAFE_IN_URLS:
+        percent = quote(text, safe=safe, errors="surrogateescape")
+        yield percent.encode()
         yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), percent).encode()
+    yield quote_plus(text, errors="surrogateescape").encode()
     yield "".join(f"%{byte:02x}" for byte in raw).encode()
     yield "".join(f"%{byte:02X}" for byte in raw).encode()
     yield raw.hex().encode()
@@ -167,6 +170,25 @@ def forms_of(secret: str) -> Iterable[bytes]:
         yield from (form for form in _base64_forms(raw, encode) if len(form) >= BASE64_SHORTEST)
     if b"\n" in raw:
         yield from (line for line in raw.splitlines() if len(line) >= LINE_SHORTEST)
+
+
+def _quoted_forms(text: str, raw: bytes) -> Iterable[str]:
+    """What JSON, Python, HTML, SQL and shells (also by `set -x`) make of it; most secrets stay as they are."""
+    for is_ascii in (True, False):
+        found = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
+        yield found
+        yield found.replace("/", "\\/")  # as PHP does
+        yield _HTML.sub(lambda one: f"\\u{ord(one[0]):04x}", found)  # as Go does
+        yield json.dumps(found, ensure_ascii=is_ascii)[1:-1]  # JSON in JSON
+    yield repr(text)[1:-1]
+    yield repr(raw)[2:-1]
+    for entity in ("&#x27;", "&#39;"):
+        yield html.escape(text, quote=False).replace('"', "&quot;").replace("'", entity)
+    yield html.escape(text, quote=False)
+    yield text.replace("'", "''")
+    for written in ("'\\''", "'\"'\"'"):
+        yield text.replace("'", written)
+    yield text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _base64_forms(raw: bytes, encode: Callable[[bytes], bytes]) -> Iterable[bytes]:

@@ -31,6 +31,15 @@ class StepOutputs:
         if step.item is None:
             self.variables[step.output] = value
 
+    def receive(self, outputs: Mapping[str, str]) -> None:
+        """What earlier steps handed on, where an item runs apart from its run."""
+        self.variables.update(outputs)
+
+    @property
+    def may_be_sent(self) -> bool:
+        """Whether none of them holds a secret."""
+        return not self._hidden and not any(map(self._is_secret, self.variables.values()))
+
     def collect(self, step: Step, items: Sequence[Step]) -> str | None:
         """Hand on the outputs of the items as a JSON list in their order; the reason if it is too long."""
         if step.output is None:

@@ -31,6 +31,7 @@ from evertick.executors.keeper.spawn import (
 from evertick.kinds import PAYLOAD_FD, RESULT_FD, SCRIPT_FD, STATUS_FD, ExitNote, Program
 from evertick.kinds.command import find_program
 from evertick.kinds.http import HttpAnswer, HttpExchange, HttpRequest
+from evertick.model.lifecycle import exit_code_text
 from evertick.model.work import SandboxKind
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -336,7 +337,7 @@ def _in_memory(name: str, data: bytes, theirs: list[int]) -> int:
 
 def _describe(code: int) -> str:
     if code >= 0:
-        return f"exit code {code}"
+        return exit_code_text(code)
     try:
         return f"killed by {signal.Signals(-code).name}"
     except ValueError:

@@ -160,9 +160,9 @@ class Recorder:
 
         def is_over(file: ArchivedFile) -> bool:
             is_old = now - file.closed_at > settings.remember_us / 1_000_000
-            return file.last_serial <= self.states.delivered and (
-                is_old or len(journal.archive) > settings.journal_files
-            )
+            # By size, not by number: a keeper that is started again and again leaves many small files.
+            is_much = journal.archived_bytes > settings.journal_files * settings.journal_bytes
+            return file.last_serial <= self.states.delivered and (is_old or is_much)
 
         serial = journal.remove(is_over)
         if serial is not None:
@@ -206,6 +206,10 @@ class AttemptRecorder:
     def cancel_sub_run(self, step: str, number: int) -> None:
         self._recorder.sub_runs.cancel(SubRunRequest(self._state.attempt_id, step, number))
 
+    def withdraw_sub_run(self, step: str, number: int, job_id: str) -> None:
+        """It was answered, and must not be made all the same."""
+        self._recorder.sub_runs.withdraw(SubRunRequest(self._state.attempt_id, step, number), job_id)
+
 
 class SubRunRequest(NamedTuple):
     """A step of an attempt that asks for a run of another job."""
@@ -247,10 +251,13 @@ class SubRunRequests:
     def cancel(self, request: SubRunRequest) -> None:
         pending = self._pending.pop(request, None)
         if pending is not None:
-            attempt_id, step, number = request
-            line = _line(protocol.SUB_RUN_UNWANTED, attempt_id, step, number, pending.job_id)
-            self._cancelled.append(line)
-            self._report(line)
+            self.withdraw(request, pending.job_id)
+
+    def withdraw(self, request: SubRunRequest, job_id: str) -> None:
+        attempt_id, step, number = request
+        line = _line(protocol.SUB_RUN_UNWANTED, attempt_id, step, number, job_id)
+        self._cancelled.append(line)
+        self._report(line)
 
     def lines(self) -> list[bytes]:
         return [*(pending.line for pending in self._pending.values()), *self._cancelled]

@@ -18,7 +18,7 @@ from evertick.executors.keeper.spawn import end_family
 from evertick.executors.keeper.supervisor import Supervisor
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
 from evertick.executors.paths import open_folder, run_folder
-from evertick.model.lifecycle import FAILED, SUCCEEDED
+from evertick.model.lifecycle import FAILED, SUCCEEDED, exit_code_text
 from evertick.model.loss import LossReason
 from evertick.planning.workflow import StepOutcome
 
@@ -129,7 +129,7 @@ def _left_end(recorder: Recorder, state: AttemptState, notes: Path) -> AttemptEn
     if state.started_at is None:
         recorder.record(state, STARTED, head.started_at)
     # Not the reason in its note: the secrets that it may hold were known to the killed keeper only.
-    detail = "" if is_good else f"exit code {note.exit_code}"
+    detail = "" if is_good else exit_code_text(note.exit_code)
     outcome = StepOutcome.SUCCEEDED if is_good else StepOutcome.FAILED
     step = StepEnd(head.step, outcome, head.started_at, at, note.exit_code, head.tries, detail=detail)
     recorder.record(state, STEP, pid, step._replace(digest=head.digest, has_log=True), is_reported=False)

@@ -68,7 +68,7 @@ class Server:
             self._connected_at = time.monotonic()
         self._connections.add(connection)
         # A scheduler of an earlier version expects no more fields.
-        verbs = (protocol.PING,) if connection.has_instance else ()
+        verbs = (protocol.PING, protocol.ITEMS) if connection.has_instance else ()
         hello = protocol.encode(protocol.HELLO, protocol.VERSION, os.getpid(), self._incarnation, *verbs)
         connection.send(hello + b"".join(reports))
 
@@ -144,10 +144,10 @@ class Connection(asyncio.Protocol):
             case protocol.DELIVERED:
                 handler.delivered(int(fields[0]))
             case protocol.SUB_RUN_ENDED:
-                *attempt_id, step, number, state, detail, outputs = fields
+                step, number, state, detail, outputs, *of_item = fields[4:]
                 texts = {str(name): str(value) for name, value in outputs.items()}
-                end = SubRunEnd(RunState(state), str(detail), texts)
-                handler.sub_run_ended(_attempt_id(attempt_id), str(step), int(number), end)
+                end = SubRunEnd(RunState(state), str(detail), texts, *map(str, of_item))
+                handler.sub_run_ended(_attempt_id(fields[:4]), str(step), int(number), end)
             case protocol.LEASE:
                 handler.renew(_lease(fields), self._instance)
             case protocol.CONFIRMED:

@@ -108,6 +108,10 @@ class StepRunner:
         self._tries = 0
         self._started_at = 0
 
+    def note(self, text: str) -> None:
+        """A line of ours in its log."""
+        self._log.note(text)
+
     async def run(self) -> tuple[StepEnd, int]:
         """How the step ended, and the pid of its last process."""
         name, started_at = self._step.name, _now()
@@ -284,7 +288,7 @@ class StepRunner:
         params = self._context.params_for(step, kind)
         pending = scope.recorder.request_sub_run(step.name, number, kind.job_id, params, waits=kind.waits)
         scope.mark_started()
-        run_id = self._context.set_sub_run(step, kind, number)
+        run_id = self._context.set_sub_run(step, kind.job_id, number)
         self._log.note(f"requested run {run_id}")
 
         async def ended() -> TryEnd:
@@ -302,7 +306,7 @@ class StepRunner:
                 self._context.outputs.set(step, value)
             return TryEnd(True)
 
-        return await self._wait(_SubRunTry(pending, lambda: scope.recorder.cancel_sub_run(step.name, number)), ended)
+        return await self._wait(SubRunTry(pending, lambda: scope.recorder.cancel_sub_run(step.name, number)), ended)
 
     async def _wait(self, running: Cancellable, ended: Callable[[], Awaitable[TryEnd]]) -> TryEnd:
         """Wait for the end of a try, with the step's own timeout."""
@@ -326,8 +330,8 @@ class StepRunner:
         return end
 
 
-class _SubRunTry:
-    """A wait for a run of another job; cancelling the wait cancels that run."""
+class SubRunTry:
+    """A wait for another run; cancelling the wait cancels that run."""
 
     def __init__(self, pending: asyncio.Future[SubRunEnd], cancel: Callable[[], None]) -> None:
         self._pending = pending

@@ -7,9 +7,9 @@ from enum import Enum, auto
 
 from evertick.executor import Attempt, AttemptId
 from evertick.kinds.kubernetes.job_tracker import JobTracker
-from evertick.kinds.kubernetes.manifest import Json
 from evertick.kinds.kubernetes.names import JOB_NAME
 from evertick.model.instant import Instant
+from evertick.model.plain_json import Document
 from evertick.model.report import RunFinished
 
 
@@ -61,22 +61,22 @@ class SeenObjects:
     """Our Jobs on the cluster and their pods, as the watches have reported them."""
 
     def __init__(self) -> None:
-        self.jobs: dict[str, Json] = {}
+        self.jobs: dict[str, Document] = {}
         """By name, which is unique."""
-        self._pods: dict[str, dict[str, Json]] = {}
+        self._pods: dict[str, dict[str, Document]] = {}
         """By the names of their Jobs."""
         self.listed: set[str] = set()
         """The namespaces whose pods were listed."""
 
-    def pods_of(self, job: str) -> dict[str, Json]:
+    def pods_of(self, job: str) -> dict[str, Document]:
         return self._pods.get(job, {})
 
-    def list_jobs(self, namespace: str, jobs: Sequence[Json]) -> None:
+    def list_jobs(self, namespace: str, jobs: Sequence[Document]) -> None:
         """Replace all Jobs of the namespace."""
         self.jobs = {name: job for name, job in self.jobs.items() if job["metadata"]["namespace"] != namespace}
         self.jobs |= {job["metadata"]["name"]: slim(job) for job in jobs}
 
-    def list_pods(self, namespace: str, pods: Sequence[Json]) -> None:
+    def list_pods(self, namespace: str, pods: Sequence[Document]) -> None:
         for job, known in list(self._pods.items()):
             left = {name: pod for name, pod in known.items() if pod["metadata"]["namespace"] != namespace}
             self._keep(job, left)
@@ -84,25 +84,25 @@ class SeenObjects:
             self.see_pod(slim(pod))
         self.listed.add(namespace)
 
-    def see_pod(self, pod: Json, *, is_gone: bool = False) -> None:
+    def see_pod(self, pod: Document, *, is_gone: bool = False) -> None:
         job = job_of(pod)
         name = pod["metadata"]["name"]
         others = {other: one for other, one in self.pods_of(job).items() if other != name}
         self._keep(job, others if is_gone else {**others, name: pod})
 
-    def _keep(self, job: str, pods: dict[str, Json]) -> None:
+    def _keep(self, job: str, pods: dict[str, Document]) -> None:
         if pods:
             self._pods[job] = pods
         else:
             self._pods.pop(job, None)
 
 
-def job_of(pod: Json) -> str:
+def job_of(pod: Document) -> str:
     """The name of the Job that a pod belongs to."""
     return str((pod["metadata"].get("labels") or {}).get(JOB_NAME, ""))
 
 
-def slim(found: Json) -> Json:
+def slim(found: Document) -> Document:
     """An object without its specification, which may be long and is ours anyway."""
     metadata = {name: value for name, value in found["metadata"].items() if name != "managedFields"}
     spec = found.get("spec", {})

@@ -16,15 +16,16 @@ from evertick.executors.keeper.environment import (
 )
 from evertick.executors.protocol import launch_message
 from evertick.kinds import StepError
-from evertick.kinds.kubernetes.manifest import Json, job_manifest
+from evertick.kinds.kubernetes.manifest import job_manifest
 from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, annotations_of, job_name, labels_of
 from evertick.kinds.rendering import render_work
+from evertick.model.plain_json import Document
 from evertick.model.work import Pod, Secret, Step, Work
 from evertick.planning.run_dates import dates_of, timetable_of
 
 
 class AttemptManifest(NamedTuple):
-    manifest: Json
+    manifest: Document
     step: str
     log_max_bytes: int
 

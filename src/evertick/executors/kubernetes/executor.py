@@ -23,11 +23,12 @@ from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
 from evertick.kinds.kubernetes.diagnostics import why_no_pod
 from evertick.kinds.kubernetes.job_tracker import TICK_SECONDS, Action, Ending
-from evertick.kinds.kubernetes.manifest import GRACE_SECONDS, Json
+from evertick.kinds.kubernetes.manifest import GRACE_SECONDS
 from evertick.kinds.kubernetes.names import job_name
 from evertick.kinds.kubernetes.status import Running, is_over
 from evertick.model.instant import SECOND, Instant, from_text
 from evertick.model.lifecycle import CANCELLED, FAILED
+from evertick.model.plain_json import Document
 from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
 from evertick.settings.parts import KubernetesSettings
@@ -91,7 +92,7 @@ class KubernetesExecutor:
                 self._report_again(tracked)
                 return
             if len(self._attempts) >= LAUNCHES_MAX and self._launches() >= LAUNCHES_MAX:
-                self._report(LaunchRefused(*attempt_id, "too many launches are in progress"))
+                self._report(LaunchRefused(*attempt_id, "too many launches are in progress", attempt.fence))
                 return
             tracked = self._attempts[name] = TrackedAttempt(attempt_id, name, Phase.LAUNCHING, _now())
             tracked.launch = attempt
@@ -170,12 +171,12 @@ class KubernetesExecutor:
                 self._finish(tracked, tracked.ended_by_us(_now()))
                 return
         assert tracked.launch is not None
-        attempt_id = tracked.attempt_id
+        attempt_id, fence = tracked.attempt_id, tracked.launch.fence
         try:
             cluster = self._connection.cluster()
             built = manifest_of(tracked.launch, self._settings.instance, cluster.namespace)
         except SettingsError as error:
-            self._finish(tracked, LaunchRefused(*attempt_id, str(error)))
+            self._finish(tracked, LaunchRefused(*attempt_id, str(error), fence))
             return
         except StepError as error:
             self._finish(tracked, RunFinished(*attempt_id, _now(), FAILED, None, str(error)))
@@ -183,13 +184,13 @@ class KubernetesExecutor:
         tracked.namespace = built.manifest["metadata"]["namespace"]
         if tracked.namespace not in self._connection.namespaces:
             why = f"the namespace {tracked.namespace!r} is not in the settings. Add it to 'kubernetes.namespaces'."
-            self._finish(tracked, LaunchRefused(*attempt_id, why))
+            self._finish(tracked, LaunchRefused(*attempt_id, why, fence))
             return
         tracked.step, tracked.log_max_bytes, tracked.launch = built.step, built.log_max_bytes, None
         match job_api.create(cluster, built.manifest, self._closing):
             case job_api.Refused(why):
-                self._finish(tracked, LaunchRefused(*attempt_id, why))
-            case job_api.Impossible(why):
+                self._finish(tracked, LaunchRefused(*attempt_id, why, fence))
+            case job_api.NotCreated(why):
                 self._finish(tracked, RunFinished(*attempt_id, _now(), FAILED, None, why))
             case job_api.Created(job, is_new):
                 with self._lock:
@@ -198,7 +199,7 @@ class KubernetesExecutor:
 
     def _look_up(self, tracked: TrackedAttempt) -> None:
         with self._lock:
-            job: Json | bool | None = self._seen.jobs.get(tracked.name)
+            job: Document | bool | None = self._seen.jobs.get(tracked.name)
         if job is None:
             # What the watch has seen may be old: the cluster itself must say that the Job does not exist.
             try:
@@ -246,7 +247,7 @@ class KubernetesExecutor:
     def _launches(self) -> int:
         return sum(tracked.phase is Phase.LAUNCHING for tracked in self._attempts.values())
 
-    def _adopt(self, tracked: TrackedAttempt, job: Json) -> None:
+    def _adopt(self, tracked: TrackedAttempt, job: Document) -> None:
         """Its Job exists: track it from now on."""
         metadata = job["metadata"]
         tracked.namespace, tracked.phase = metadata["namespace"], Phase.POSTED
@@ -279,7 +280,7 @@ class KubernetesExecutor:
         if tracked.phase is Phase.POSTED:
             self._submit(self._settling, self._end_job, tracked)
 
-    def _saw(self, tracked: TrackedAttempt, job: Json) -> None:
+    def _saw(self, tracked: TrackedAttempt, job: Document) -> None:
         if tracked.see_job(job) and tracked.ending is not None:
             self._end(tracked, tracked.ending)  # the scheduler that began to end it may not live to finish
         self._advance(tracked)
@@ -303,7 +304,7 @@ class KubernetesExecutor:
                 copy = partial(self._finalizer.copy_of, tracked, pod["metadata"]["name"])
                 self._copies.start(tracked.attempt_id, copy)
 
-    def _gone(self, tracked: TrackedAttempt, last: Json | None) -> None:
+    def _gone(self, tracked: TrackedAttempt, last: Document | None) -> None:
         """Its Job no longer exists."""
         if tracked.phase is Phase.POSTED:
             if last is not None:
@@ -325,7 +326,7 @@ class KubernetesExecutor:
 
     # ClusterListener: called from the watches' threads
 
-    def all_jobs(self, namespace: str, jobs: Sequence[Json]) -> None:
+    def all_jobs(self, namespace: str, jobs: Sequence[Document]) -> None:
         with self._lock:
             self._seen.list_jobs(namespace, jobs)
             for tracked in list(self._attempts.values()):
@@ -335,7 +336,7 @@ class KubernetesExecutor:
                 elif tracked.namespace == namespace and tracked.phase is Phase.POSTED:
                     self._submit(self._settling, self._confirm_gone, tracked)
 
-    def job_changed(self, kind: str, job: Json) -> None:
+    def job_changed(self, kind: str, job: Document) -> None:
         name, job = job["metadata"]["name"], slim(job)
         with self._lock:
             tracked = self._attempts.get(name)
@@ -349,14 +350,14 @@ class KubernetesExecutor:
             if tracked is not None and tracked.phase is Phase.POSTED:
                 self._saw(tracked, job)
 
-    def all_pods(self, namespace: str, pods: Sequence[Json]) -> None:
+    def all_pods(self, namespace: str, pods: Sequence[Document]) -> None:
         with self._lock:
             self._seen.list_pods(namespace, pods)
             for tracked in list(self._attempts.values()):
                 tracked.pods |= self._seen.pods_of(tracked.name)
                 self._advance(tracked)
 
-    def pod_changed(self, kind: str, pod: Json) -> None:
+    def pod_changed(self, kind: str, pod: Document) -> None:
         pod = slim(pod)
         with self._lock:
             self._seen.see_pod(pod, is_gone=kind == "DELETED")

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from evertick.kinds import ExitNote, write_exit_note, write_output
-from evertick.kinds.docker.engine import Engine, EngineAway, EngineError, Json
+from evertick.kinds.docker.engine import Engine, EngineAway, EngineError
 from evertick.kinds.docker.program import INSTANCE, STEP_KEY, WATCHER
 from evertick.kinds.docker.registry import LoginFileError, read_login_file
+from evertick.model.lifecycle import beyond_exit_code, exit_code_text
+from evertick.model.plain_json import Document
 from evertick.model.work import Pull
 
 NOT_RUN: Final = 125
@@ -50,7 +52,7 @@ class End(NamedTuple):
 class ContainerStep:
     """Runs one container. A thread reads its output and then how it ended."""
 
-    def __init__(self, request: Json) -> None:
+    def __init__(self, request: Document) -> None:
         self._engine = Engine(request["socket"])
         self._socket: str = request["socket"]
         self._name: str = request["name"]
@@ -59,7 +61,7 @@ class ContainerStep:
         # A keeper that was started before an upgrade does not send these.
         self._auth: str = request.get("auth", "")
         self._auth_file: str = request.get("auth_file", "")
-        self._spec: Json = request["spec"]
+        self._spec: Document = request["spec"]
         self._grace: int = request["grace"]
         self._messages: queue.SimpleQueue[str | End] = queue.SimpleQueue()
         self._is_stopped = False
@@ -169,7 +171,7 @@ class ContainerStep:
             _note(f"the container {self._name} could not be removed: {error}")
 
 
-def end_of(state: Json, memory_limit: int | None) -> End | None:
+def end_of(state: Document, memory_limit: int | None) -> End | None:
     """How a container in that state ended; None: it has not."""
     if state.get("Running") or state.get("Status") not in ("exited", "stopped", "dead"):
         return None
@@ -180,7 +182,7 @@ def end_of(state: Json, memory_limit: int | None) -> End | None:
     if code == KILLED and memory_limit:
         # Not every engine notices which process the kernel killed, and why.
         return End(code, f"it was killed (exit code {code}), probably because of its memory limit of {limit}")
-    return End(code, f"exit code {code}" if code else "")
+    return End(code, exit_code_text(code) if code else "")
 
 
 class _Guard:
@@ -249,7 +251,7 @@ def main(path: str) -> int:
         end = End(NOT_RUN, f"the container engine refused: {error}")
     except LoginFileError as error:
         end = End(NOT_RUN, str(error))
-    if end.reason and end.reason != f"exit code {end.code}":
+    if beyond_exit_code(end.reason, end.code):
         _note(end.reason)
     write_exit_note(ExitNote(end.reason, end.is_lost, end.code))
     return end.code

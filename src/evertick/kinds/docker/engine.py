@@ -5,11 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 from urllib.parse import quote, urlencode
 
-Json = dict[str, Any]
+from evertick.model.plain_json import Document
 
 VERSION_MAX: Final = (1, 47)
 """The newest version of the API that was read about; an engine speaks all versions from a minimum up to its own."""
@@ -57,7 +57,9 @@ class Engine:
             self._version = _negotiated(found)
             return answer.getheader("Server", "an engine of unknown name")
 
-    def call(self, method: str, path: str, body: Json | None = None, *, seconds: float = ANSWER_SECONDS) -> Json:
+    def call(
+        self, method: str, path: str, body: Document | None = None, *, seconds: float = ANSWER_SECONDS
+    ) -> Document:
         """The answer as data; `EngineError` if it is a refusal."""
         with self._open(method, self._versioned(path), body, seconds) as answer:
             text = answer.read()
@@ -67,11 +69,11 @@ class Engine:
             found = {}
         return found if isinstance(found, dict) else {"items": found}
 
-    def create(self, name: str, spec: Json) -> str:
+    def create(self, name: str, spec: Document) -> str:
         """Create a container; its id."""
         return str(self.call("POST", f"/containers/create?name={quote(name)}", spec)["Id"])
 
-    def inspect(self, name: str) -> Json | None:
+    def inspect(self, name: str) -> Document | None:
         """What is known of a container; None: it does not exist."""
         try:
             return self.call("GET", f"/containers/{quote(name)}/json")
@@ -80,10 +82,10 @@ class Engine:
                 return None
             raise
 
-    def list_labelled(self, label: str, value: str) -> list[Json]:
+    def list_labelled(self, label: str, value: str) -> list[Document]:
         """All containers with this label, also ended ones."""
         query = urlencode({"all": "true", "filters": json.dumps({"label": [f"{label}={value}"]})})
-        found: list[Json] = self.call("GET", f"/containers/json?{query}").get("items", [])
+        found: list[Document] = self.call("GET", f"/containers/json?{query}").get("items", [])
         return found
 
     def start(self, name: str) -> None:
@@ -116,7 +118,7 @@ class Engine:
             raise
         return True
 
-    def pull(self, image: str, auth: str = "") -> Iterator[Json]:
+    def pull(self, image: str, auth: str = "") -> Iterator[Document]:
         """Fetch an image, with a login as `Login.header` writes it; the steps of it as the engine reports them."""
         name, tag = split_image(image)
         path = f"/images/create?{urlencode({'fromImage': name, 'tag': tag})}"
@@ -145,7 +147,12 @@ class Engine:
         return f"/v{self._version}{path}"
 
     def _open(
-        self, method: str, path: str, body: Json | None = None, seconds: float | None = ANSWER_SECONDS, auth: str = ""
+        self,
+        method: str,
+        path: str,
+        body: Document | None = None,
+        seconds: float | None = ANSWER_SECONDS,
+        auth: str = "",
     ) -> _Answer:
         connection = _Connection(self._path, seconds)
         try:
@@ -189,12 +196,11 @@ class _Answer:
     def read(self, size: int | None = None) -> bytes:
         return self._read(lambda: self._answer.read(size))
 
-    def _read(self, read: Any) -> bytes:
+    def _read(self, read: Callable[[], bytes]) -> bytes:
         try:
-            data: bytes = read()
+            return read()
         except (OSError, http.client.HTTPException) as error:
             raise EngineAway(f"the answer was cut off: {error}") from error
-        return data
 
 
 def split_image(image: str) -> tuple[str, str]:

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from evertick.kinds import PAYLOAD_FD, Program, StepError
 from evertick.kinds.docker import AUTH_FILE, MOUNTS, SOCKET
-from evertick.kinds.docker.engine import Json
 from evertick.kinds.docker.registry import Login
 from evertick.kinds.kubernetes.names import digest_of, slug_of
+from evertick.model.plain_json import Document
 from evertick.model.run import RunKey
 from evertick.model.work import Container, Mount
 
@@ -111,9 +111,9 @@ def container_name(step_id: StepId) -> str:
 
 def container_spec(
     container: Container, step_id: StepId, env: Mapping[str, str], allowed: Allowed, folder: str
-) -> Json:
+) -> Document:
     """What is asked of the engine. Privileges, devices and other containers' namespaces are not offered."""
-    host: Json = {
+    host: Document = {
         "RestartPolicy": {"Name": "no"},
         "SecurityOpt": ["no-new-privileges"],
         # Readable through the API, whatever the engine's default is.
@@ -129,7 +129,7 @@ def container_spec(
         host["NetworkMode"] = container.network
     if container.is_read_only:
         host["ReadonlyRootfs"] = True
-    spec: Json = {
+    spec: Document = {
         "Image": container.image,
         "Env": [f"{name}={value}" for name, value in env.items()],
         "Labels": {
@@ -154,7 +154,7 @@ def container_spec(
     return spec
 
 
-def _mount(mount: Mount, allowed: Allowed, folder: str) -> Json:
+def _mount(mount: Mount, allowed: Allowed, folder: str) -> Document:
     shape = {"Target": mount.target, "ReadOnly": not mount.is_writable}
     if not mount.is_path:
         return {"Type": "volume", "Source": mount.source, **shape}

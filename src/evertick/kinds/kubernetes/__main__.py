@@ -22,12 +22,12 @@ from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import Access, ApiAway, ApiError, Cluster, connect, jobs_path, pods_path
 from evertick.kinds.kubernetes.job_tracker import TICK_SECONDS, Action, Ending, JobTracker
 from evertick.kinds.kubernetes.log_follower import LogFollower
-from evertick.kinds.kubernetes.manifest import Json
 from evertick.kinds.kubernetes.names import JOB_NAME, ROLE, RUN, STEP, selector_of
 from evertick.kinds.kubernetes.status import Ended, Taken
 from evertick.kinds.kubernetes.watcher import Watch
 from evertick.model.instant import SECOND
-from evertick.model.lifecycle import CANCELLED, SUCCEEDED, TIMED_OUT
+from evertick.model.lifecycle import CANCELLED, SUCCEEDED, TIMED_OUT, beyond_exit_code
+from evertick.model.plain_json import Document
 
 NOT_RUN: Final = 125
 """The container did not run, or its end is unknown: the cluster refused it, took it away, or cannot be reached."""
@@ -52,7 +52,7 @@ class End(NamedTuple):
 class JobStep:
     """Runs one Job to its end. The watches call it from their own threads."""
 
-    def __init__(self, cluster: Cluster, manifest: Json, grace_seconds: int, start_seconds: float) -> None:
+    def __init__(self, cluster: Cluster, manifest: Document, grace_seconds: int, start_seconds: float) -> None:
         self._cluster = cluster
         self._manifest = manifest
         self._grace = grace_seconds
@@ -79,7 +79,7 @@ class JobStep:
         match job_api.create(self._cluster, self._manifest, self._closing):
             case job_api.Created(job):
                 self._tracker.see_job(job)
-            case job_api.Refused(why) | job_api.Impossible(why):
+            case job_api.Refused(why) | job_api.NotCreated(why):
                 return End(NOT_RUN, why)
         namespace, selector = self._tracker.namespace, selector_of(self._labels)
         watches = [
@@ -151,7 +151,7 @@ class JobStep:
                 return End(NOT_RUN, detail, is_lost=True)
         return End(NOT_RUN, tracker.deleted_detail, is_lost=True)
 
-    def _wait_for_deletions(self, gone: list[Json]) -> None:
+    def _wait_for_deletions(self, gone: list[Document]) -> None:
         names, until = {pod["metadata"]["name"] for pod in gone}, time.monotonic() + LAST_STATE_SECONDS
         while not names <= self._tracker.deleted and time.monotonic() < until:
             self._wait()
@@ -178,7 +178,7 @@ class JobStep:
 
     # Called by the watches
 
-    def _saw_jobs(self, jobs: Sequence[Json]) -> None:
+    def _saw_jobs(self, jobs: Sequence[Document]) -> None:
         found = [job for job in jobs if job["metadata"]["name"] == self._tracker.name]
         with self._lock:
             # It was created before the list was requested.
@@ -186,18 +186,18 @@ class JobStep:
             self._tracker.job = found[0] if found else self._tracker.job
         self._changes.put("")
 
-    def _saw_pods(self, pods: Sequence[Json]) -> None:
+    def _saw_pods(self, pods: Sequence[Document]) -> None:
         for pod in pods:
             self._saw_pod("", pod)
 
-    def _saw_job(self, kind: str, job: Json) -> None:
+    def _saw_job(self, kind: str, job: Document) -> None:
         if job["metadata"]["name"] != self._tracker.name:
             return
         with self._lock:
             self._tracker.job, self._tracker.is_gone = job, kind == "DELETED"
         self._changes.put("")
 
-    def _saw_pod(self, kind: str, pod: Json) -> None:
+    def _saw_pod(self, kind: str, pod: Document) -> None:
         if (pod["metadata"].get("labels") or {}).get(JOB_NAME) == self._tracker.name:
             with self._lock:
                 self._tracker.see_pod(pod, is_deleted=kind == "DELETED")
@@ -208,13 +208,13 @@ def main(path: str) -> int:
     with open(path, "rb") as file:
         request = json.load(file)
     end = _run(request)
-    if end.reason and end.reason != f"exit code {end.code}":
+    if beyond_exit_code(end.reason, end.code):
         _print_note(end.reason)
     write_exit_note(ExitNote(end.reason, end.is_lost, end.code))
     return end.code
 
 
-def _run(request: Json) -> End:
+def _run(request: Document) -> End:
     try:
         cluster = connect(Access(**request["access"]), request["environ"])
     except SettingsError as error:

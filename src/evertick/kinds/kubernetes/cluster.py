@@ -8,11 +8,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from evertick.errors import SettingsError
-from evertick.kinds.kubernetes.manifest import Json
+from evertick.model.plain_json import Document
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
 
 ANSWER_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 5.0
@@ -58,7 +61,7 @@ class ApiAway(Exception):
 class Stream:
     """A streamed response; `end` from another thread stops its reader."""
 
-    def __init__(self, response: Any) -> None:
+    def __init__(self, response: BaseHTTPResponse) -> None:
         self._response = response
 
     def chunks(self) -> Iterator[bytes]:
@@ -100,10 +103,10 @@ class Cluster:
 
     # Jobs and pods
 
-    def create_job(self, manifest: Json) -> Json:
+    def create_job(self, manifest: Document) -> Document:
         return self._ask("POST", jobs_path(manifest["metadata"]["namespace"]), body=manifest)
 
-    def read_job(self, namespace: str, name: str) -> Json | None:
+    def read_job(self, namespace: str, name: str) -> Document | None:
         try:
             return self._ask("GET", f"{jobs_path(namespace)}/{name}")
         except ApiError as error:
@@ -111,7 +114,7 @@ class Cluster:
                 return None
             raise
 
-    def patch_job(self, namespace: str, name: str, change: Json) -> Json | None:
+    def patch_job(self, namespace: str, name: str, change: Document) -> Document | None:
         try:
             return self._ask("PATCH", f"{jobs_path(namespace)}/{name}", body=change, content=_MERGE)
         except ApiError as error:
@@ -127,9 +130,9 @@ class Cluster:
         """Never with a grace of 0: that removes the object while its processes live on."""
         self._delete(f"{pods_path(namespace)}/{name}", {"gracePeriodSeconds": max(1, grace_seconds)})
 
-    def list_all(self, path: str, selector: str) -> tuple[list[Json], str]:
+    def list_all(self, path: str, selector: str) -> tuple[list[Document], str]:
         """All objects, and the version from which to watch."""
-        items: list[Json] = []
+        items: list[Document] = []
         params = {"labelSelector": selector, "limit": str(PAGE)}
         while True:
             page = self._ask("GET", path, params)
@@ -168,7 +171,7 @@ class Cluster:
 
     # Requests
 
-    def _delete(self, path: str, options: Json) -> None:
+    def _delete(self, path: str, options: Document) -> None:
         try:
             self._ask("DELETE", path, body=options)
         except ApiError as error:
@@ -180,9 +183,9 @@ class Cluster:
         method: str,
         path: str,
         params: Mapping[str, str] | None = None,
-        body: Json | None = None,
+        body: Document | None = None,
         content: str = "",
-    ) -> Json:
+    ) -> Document:
         response = self._send(method, path, params, body, content, ANSWER_SECONDS)
         try:
             data = response.read(decode_content=True)
@@ -193,7 +196,7 @@ class Cluster:
         if response.status >= 300:
             raise _refusal(response.status, data)
         try:
-            answer: Json = json.loads(data)
+            answer: Document = json.loads(data)
         except ValueError:
             raise ApiAway(f"{method} {path}: the answer is not JSON. Is this a Kubernetes API server?") from None
         return answer
@@ -215,10 +218,10 @@ class Cluster:
         method: str,
         path: str,
         params: Mapping[str, str] | None,
-        body: Json | None,
+        body: Document | None,
         content: str,
         read_seconds: float | None,
-    ) -> Any:
+    ) -> BaseHTTPResponse:
         import urllib3
 
         headers = {"Accept": "application/json", "User-Agent": "evertick"}

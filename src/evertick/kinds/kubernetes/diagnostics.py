@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from evertick.kinds.kubernetes.manifest import Json
+from evertick.model.lifecycle import exit_code_text
+from evertick.model.plain_json import Document
 
 DETAIL_MAX: Final = 500
 
@@ -19,7 +21,7 @@ _DISRUPTIONS: Final = {
 }
 
 
-def why_pending(pod: Json) -> tuple[str, bool]:
+def why_pending(pod: Document) -> tuple[str, bool]:
     """Why the pod has not started, and whether it never will."""
     image = _first(pod["spec"].get("containers")).get("image", "")
     for status in _statuses(pod):
@@ -50,7 +52,7 @@ def why_no_pod(message: str) -> str:
     )
 
 
-def why_failed(status: Json, terminated: Json) -> str:
+def why_failed(status: Document, terminated: Document) -> str:
     """Why a container failed."""
     code, reason = terminated.get("exitCode"), terminated.get("reason", "")
     who = "" if status.get("name") == "main" else f"container {status.get('name')!r}: "
@@ -58,10 +60,10 @@ def why_failed(status: Json, terminated: Json) -> str:
         return f"{who}it used more memory than its limit (exit code {code}). Raise 'resources.limits.memory'."
     if reason in {"ContainerCannotRun", "StartError"}:
         return cut(f"{who}its program cannot be started: {terminated.get('message') or reason}")
-    return f"{who}exit code {code}"
+    return f"{who}{exit_code_text(code)}"
 
 
-def disruption_of(pod: Json) -> str | None:
+def disruption_of(pod: Document) -> str | None:
     """What the cluster did to the pod; None if the pod ended by itself."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
@@ -88,10 +90,10 @@ def _pull(image: str, reason: str, message: str) -> str:
     return cut(f"the image {image!r} cannot be pulled: {text}. Check its name and 'imagePullSecrets'.")
 
 
-def _statuses(pod: Json) -> list[Json]:
+def _statuses(pod: Document) -> list[Document]:
     status = pod.get("status", {})
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def _first(items: Any) -> Json:
+def _first(items: Sequence[Document] | None) -> Document:
     return items[0] if items else {}

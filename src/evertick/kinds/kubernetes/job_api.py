@@ -9,8 +9,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, pods_path
 from evertick.kinds.kubernetes.diagnostics import cut
-from evertick.kinds.kubernetes.manifest import Json
 from evertick.kinds.kubernetes.names import ATTEMPT, JOB_NAME, REPORTED, RUN_ID, STOPPED
+from evertick.model.plain_json import Document
 
 log = logging.getLogger("evertick.kubernetes")
 
@@ -22,7 +22,7 @@ _FOREVER: Final = float("inf")
 
 
 class Created(NamedTuple):
-    job: Json
+    job: Document
     is_new: bool
 
 
@@ -32,13 +32,13 @@ class Refused(NamedTuple):
     why: str
 
 
-class Impossible(NamedTuple):
+class NotCreated(NamedTuple):
     """Nothing was created, and a retry cannot succeed."""
 
     why: str
 
 
-Creation: TypeAlias = Created | Refused | Impossible
+Creation: TypeAlias = Created | Refused | NotCreated
 
 
 class Backoff:
@@ -57,7 +57,7 @@ class Backoff:
         return True
 
 
-def create(cluster: Cluster, manifest: Json, closing: threading.Event) -> Creation | None:
+def create(cluster: Cluster, manifest: Document, closing: threading.Event) -> Creation | None:
     """The Job, created now or before; None if we are closed before that is known."""
     metadata = manifest["metadata"]
     backoff = Backoff(closing)
@@ -110,7 +110,7 @@ def release(cluster: Cluster, namespace: str, name: str, keep_seconds: int) -> N
         log.info("kubernetes.not_marked job=%s reason=%s", name, error)
 
 
-def read(cluster: Cluster, namespaces: tuple[str, ...], name: str, closing: threading.Event) -> Json | bool | None:
+def read(cluster: Cluster, namespaces: tuple[str, ...], name: str, closing: threading.Event) -> Document | bool | None:
     """The Job; None if it does not exist, False if we are closed before that is known."""
     backoff = Backoff(closing)
     while True:
@@ -126,17 +126,19 @@ def read(cluster: Cluster, namespaces: tuple[str, ...], name: str, closing: thre
             return False
 
 
-def pods_of(cluster: Cluster, namespace: str, name: str) -> list[Json]:
+def pods_of(cluster: Cluster, namespace: str, name: str) -> list[Document]:
     return cluster.list_all(pods_path(namespace), f"{JOB_NAME}={name}")[0]
 
 
-def end_pods(cluster: Cluster, namespace: str, name: str, grace_seconds: int, closing: threading.Event) -> list[Json]:
+def end_pods(
+    cluster: Cluster, namespace: str, name: str, grace_seconds: int, closing: threading.Event
+) -> list[Document]:
     """Delete the pods of a gone Job and wait until they have ended; the last seen state of each.
 
     A Job can be deleted without its pods, and they must have ended before another attempt starts.
     """
     backoff = Backoff(closing, GONE_SECONDS)
-    seen: dict[str, Json] = {}
+    seen: dict[str, Document] = {}
     while True:
         try:
             left = pods_of(cluster, namespace, name)
@@ -154,7 +156,7 @@ def end_pods(cluster: Cluster, namespace: str, name: str, grace_seconds: int, cl
             return list(seen.values())
 
 
-def _existing(cluster: Cluster, metadata: Json) -> Creation | None:
+def _existing(cluster: Cluster, metadata: Document) -> Creation | None:
     """The Job of that name: ours from an earlier launch, or a foreign one."""
     try:
         job = cluster.read_job(metadata["namespace"], metadata["name"])
@@ -165,7 +167,7 @@ def _existing(cluster: Cluster, metadata: Json) -> Creation | None:
     marks = job["metadata"].get("annotations") or {}
     wanted = metadata["annotations"]
     if (marks.get(RUN_ID), marks.get(ATTEMPT)) != (wanted[RUN_ID], wanted[ATTEMPT]):
-        return Impossible(
+        return NotCreated(
             f"the cluster has a Job {metadata['name']!r} that Evertick did not create. Remove it, and retry."
         )
     return Created(job, is_new=False)
@@ -175,7 +177,7 @@ def _refusal(error: ApiError) -> Creation:
     words = cut(error.message or str(error)).rstrip(".")
     match error.status:
         case 400 | 422:
-            return Impossible(cut(f"the cluster rejects its Job: {words}."))
+            return NotCreated(cut(f"the cluster rejects its Job: {words}."))
         case 401:
             return Refused(cut(f"the cluster does not accept our credentials: {words}. Renew them."))
         case 403:

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
 from evertick.kinds.kubernetes.diagnostics import why_no_pod
-from evertick.kinds.kubernetes.manifest import Json
 from evertick.kinds.kubernetes.names import STOPPED
 from evertick.kinds.kubernetes.status import Ended, Pending, Running, Taken, Verdict, judge, newest, vanished
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, RunState
+from evertick.model.plain_json import Document
 
 log = logging.getLogger("evertick.kubernetes")
 
@@ -54,9 +54,9 @@ class JobTracker:
         self.name = name
         self.namespace = namespace
         """Empty until it is known."""
-        self.job: Json | None = None
+        self.job: Document | None = None
         self.is_gone = False
-        self.pods: dict[str, Json] = {}
+        self.pods: dict[str, Document] = {}
         """The last seen state of each pod, deleted ones included."""
         self.deleted: set[str] = set()
         """Pods whose last state, at their deletion, was seen."""
@@ -67,7 +67,7 @@ class JobTracker:
         self.waited_us = 0
         """How long it was seen not to start."""
 
-    def see_job(self, job: Json, *, is_gone: bool = False) -> bool:
+    def see_job(self, job: Document, *, is_gone: bool = False) -> bool:
         """Whether another scheduler has begun to end it, and left a mark."""
         self.job, self.is_gone = job, is_gone
         stopped = (job["metadata"].get("annotations") or {}).get(STOPPED)
@@ -76,7 +76,7 @@ class JobTracker:
         self.ending = Ending(CANCELLED, stopped)
         return True
 
-    def see_pod(self, pod: Json, *, is_deleted: bool = False) -> None:
+    def see_pod(self, pod: Document, *, is_deleted: bool = False) -> None:
         name = pod["metadata"]["name"]
         self.pods[name] = pod
         if is_deleted:
@@ -86,7 +86,7 @@ class JobTracker:
         assert self.job is not None
         return judge(self.job, list(self.pods.values()))
 
-    def newest_pod(self) -> Json | None:
+    def newest_pod(self) -> Document | None:
         return newest(list(self.pods.values()))
 
     def next_action(self) -> Action:
@@ -125,7 +125,7 @@ class JobTracker:
         cluster: Cluster,
         grace_seconds: int,
         closing: threading.Event,
-        wait_for_deletions: Callable[[list[Json]], None] = lambda _: None,
+        wait_for_deletions: Callable[[list[Document]], None] = lambda _: None,
     ) -> Verdict:
         """How a Job that has ended or is gone ended; blocks while it reads the pods, and ends those of a gone Job.
 
@@ -142,7 +142,7 @@ class JobTracker:
         self.pods |= {pod["metadata"]["name"]: pod for pod in pods}
         return self.verdict()
 
-    def _read_pods(self, cluster: Cluster, closing: threading.Event) -> list[Json]:
+    def _read_pods(self, cluster: Cluster, closing: threading.Event) -> list[Document]:
         backoff = job_api.Backoff(closing, READ_SECONDS)
         while True:
             try:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from evertick.kinds import expand
 from evertick.model.instant import SECOND
+from evertick.model.plain_json import Document
 from evertick.model.work import Pod
-
-Json: TypeAlias = dict[str, Any]
 
 CONTAINER: Final = "main"
 """The container of the attempt: its log and exit code are the step's."""
@@ -42,10 +41,10 @@ def job_manifest(
     env: Mapping[str, str],
     working_dir: str | None = None,
     timeout_us: int | None = None,
-) -> Json:
+) -> Document:
     """The Job. The pod's own variables override `env`."""
     # backoffLimit 0 and Never: the ledger decides about retries, not the cluster.
-    spec: Json = {
+    spec: Document = {
         "backoffLimit": 0,
         "completions": 1,
         "parallelism": 1,
@@ -71,8 +70,8 @@ def job_manifest(
     }
 
 
-def pod_spec(pod: Pod, env: Mapping[str, str], working_dir: str | None = None) -> Json:
-    container: Json = {
+def pod_spec(pod: Pod, env: Mapping[str, str], working_dir: str | None = None) -> Document:
+    container: Document = {
         "name": CONTAINER,
         "image": pod.image,
         "env": _variables(pod, env),
@@ -88,7 +87,7 @@ def pod_spec(pod: Pod, env: Mapping[str, str], working_dir: str | None = None) -
     resources = {name: dict(given) for name, given in (("requests", pod.requests), ("limits", pod.limits)) if given}
     if resources:
         container["resources"] = resources
-    spec: Json = {
+    spec: Document = {
         "containers": [container],
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "automountServiceAccountToken": pod.service_account is not None,
@@ -101,11 +100,11 @@ def pod_spec(pod: Pod, env: Mapping[str, str], working_dir: str | None = None) -
     return {**merge(spec, pod.pod_spec), "restartPolicy": "Never"}
 
 
-def _variables(pod: Pod, env: Mapping[str, str]) -> list[Json]:
+def _variables(pod: Pod, env: Mapping[str, str]) -> list[Document]:
     plain = dict(env)
     for name, text in pod.env:
         plain[name] = expand(name, text, plain)
-    found: list[Json] = [
+    found: list[Document] = [
         {"name": name, "value": _literal(value)}
         for name, value in plain.items()
         if name not in {name for name, _ in pod.secrets}
@@ -120,7 +119,7 @@ def _literal(value: str) -> str:
     return value.replace("$", "$$")
 
 
-def merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> Json:
+def merge(base: Mapping[str, object], override: Mapping[str, object]) -> Document:
     """Maps and named items are merged, any other value is replaced; null removes a value."""
     result = dict(base)
     for name, value in override.items():
@@ -131,7 +130,7 @@ def merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> Json:
     return result
 
 
-def _merge_value(name: str, base: Any, value: Any) -> Any:
+def _merge_value(name: str, base: object, value: object) -> object:
     if isinstance(value, Mapping):
         return merge(base if isinstance(base, Mapping) else {}, value)
     key = _NAMED.get(name)
@@ -139,7 +138,7 @@ def _merge_value(name: str, base: Any, value: Any) -> Any:
         return list(value) if isinstance(value, tuple) else value
     if not all(isinstance(item, Mapping) for item in value):
         return list(value)
-    items: list[Any] = [dict(item) for item in base] if isinstance(base, list) else []
+    items: list[Document] = [dict(item) for item in base] if isinstance(base, list) else []
     for item in value:
         position = next((index for index, one in enumerate(items) if one.get(key) == item.get(key)), None)
         if position is None:

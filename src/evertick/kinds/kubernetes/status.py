@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from evertick.kinds.kubernetes.diagnostics import cut, disruption_of, why_failed, why_no_pod, why_pending
-from evertick.kinds.kubernetes.manifest import CONTAINER, Json
+from evertick.kinds.kubernetes.manifest import CONTAINER
 from evertick.model.instant import Instant, from_text
 from evertick.model.lifecycle import FAILED, SUCCEEDED, TIMED_OUT, RunState
+from evertick.model.plain_json import Document
 
 
 class Pending(NamedTuple):
@@ -40,7 +41,7 @@ class Taken(NamedTuple):
 Verdict: TypeAlias = Pending | Running | Ended | Taken
 
 
-def judge(job: Json, pods: Sequence[Json]) -> Verdict:
+def judge(job: Document, pods: Sequence[Document]) -> Verdict:
     """Only a condition of the Job ends an attempt: it is set when its pods have really ended."""
     pod = newest(pods)
     main = _status_of(pod)
@@ -61,19 +62,19 @@ def judge(job: Json, pods: Sequence[Json]) -> Verdict:
     return Pending(*why_pending(pod))
 
 
-def is_over(job: Json) -> bool:
+def is_over(job: Document) -> bool:
     conditions = job.get("status", {}).get("conditions") or ()
     return any(one.get("status") == "True" and one["type"] in {"Complete", "Failed"} for one in conditions)
 
 
-def newest(pods: Sequence[Json]) -> Json | None:
+def newest(pods: Sequence[Document]) -> Document | None:
     """Usually there is one; more if a pod was deleted at the wrong moment."""
     return max(
         pods, key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]), default=None
     )
 
 
-def vanished(known: Sequence[Json], found: Sequence[Json]) -> list[Json]:
+def vanished(known: Sequence[Document], found: Sequence[Document]) -> list[Document]:
     """Pods that are gone and were not seen to end: they were deleted, and the watch has not reported it yet."""
     there = {pod["metadata"]["name"] for pod in found}
     return [
@@ -84,7 +85,11 @@ def vanished(known: Sequence[Json], found: Sequence[Json]) -> list[Json]:
 
 
 def _failed(
-    condition: Json, pod: Json | None, terminated: Json, started_at: Instant | None, ended_at: Instant | None
+    condition: Document,
+    pod: Document | None,
+    terminated: Document,
+    started_at: Instant | None,
+    ended_at: Instant | None,
 ) -> Verdict:
     if condition.get("reason") == "DeadlineExceeded":
         detail = "it took longer than its timeout" if started_at is not None else _never_started(pod)
@@ -105,18 +110,18 @@ def _failed(
     return Ended(FAILED, started_at, ended_at, terminated.get("exitCode"), cut(f"its Job failed: {message}"))
 
 
-def _never_started(pod: Json | None) -> str:
+def _never_started(pod: Document | None) -> str:
     why = why_pending(pod)[0] if pod is not None else why_no_pod("")
     return cut(f"it did not start within its timeout: {why}")
 
 
-def _containers(pod: Json) -> list[Json]:
+def _containers(pod: Document) -> list[Document]:
     """The main one first."""
-    found: list[Json] = list(pod.get("status", {}).get("containerStatuses") or ())
+    found: list[Document] = list(pod.get("status", {}).get("containerStatuses") or ())
     return sorted(found, key=lambda status: status.get("name") != CONTAINER)
 
 
-def _status_of(pod: Json | None) -> Json:
+def _status_of(pod: Document | None) -> Document:
     return next((one for one in _containers(pod) if one.get("name") == CONTAINER), {}) if pod is not None else {}
 
 

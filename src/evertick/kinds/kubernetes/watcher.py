@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, Stream
-from evertick.kinds.kubernetes.manifest import Json
+from evertick.model.plain_json import Document
 
 log = logging.getLogger("evertick.kubernetes")
 
@@ -32,8 +32,8 @@ class Watch:
         cluster: Cluster,
         path: str,
         selector: str,
-        on_all: Callable[[Sequence[Json]], None],
-        on_change: Callable[[str, Json], None],
+        on_all: Callable[[Sequence[Document]], None],
+        on_change: Callable[[str, Document], None],
         on_problem: Callable[[str], None],
     ) -> None:
         self._cluster = cluster

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from evertick.errors import DefinitionError
 from evertick.kinds.pipeline.definition import read_fail_when
@@ -24,9 +24,12 @@ from evertick.kinds.pipeline.invokers import choose
 from evertick.kinds.pipeline.result import PipelineResult, to_plain
 from evertick.kinds.pipeline.run import Progress, run_pipeline
 from evertick.kinds.pipeline.values import as_text
+from evertick.model.plain_json import Json, object_in, text_in
 
 SUCCEEDED, FAILED, WRONG, CANCELLED = 0, 1, 2, 130
 FAIL_WHEN: Final = "EVERTICK_FAIL_WHEN"
+
+
 RESULTS: Final = ".results"
 CALLS_END_SECONDS: Final = 5
 """An aborted call has killed its program long before that."""
@@ -41,13 +44,13 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, lambda number, _: signals.append(number))
     try:
         spec = _read_spec(arguments[0])
-        directory = Path(spec["directory"])
+        directory = Path(text_in(spec, "directory") or ".")
         started_at = datetime.now(UTC)
         result, origin = _run(spec, directory, lambda: bool(signals))
     except DefinitionError as error:
         _log(f"error: {error}")
         return WRONG
-    file = _write_result(result, directory, spec.get("resultFile"), started_at, origin)
+    file = _write_result(result, directory, text_in(spec, "resultFile"), started_at, origin)
     if file is not None:
         _log(f"pipeline.result file={file} items={result.items_processed} failed={result.failed_items}")
     _write_output(result, file, spec.get("resultDescriptor"))
@@ -61,8 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     return SUCCEEDED
 
 
-def _run(spec: Mapping[str, Any], directory: Path, is_cancelled: Callable[[], bool]) -> tuple[PipelineResult, str]:
-    data = spec["data"]
+def _run(spec: Mapping[str, Json], directory: Path, is_cancelled: Callable[[], bool]) -> tuple[PipelineResult, str]:
+    data = object_in(spec, "data")
     threshold, field = spec.get("failWhen"), "failWhen"
     if threshold is None:
         threshold, field = os.environ.get(FAIL_WHEN) or None, FAIL_WHEN
@@ -76,7 +79,7 @@ def _run(spec: Mapping[str, Any], directory: Path, is_cancelled: Callable[[], bo
         chosen.invoker,
         on_progress=_log_progress,
         is_cancelled=is_cancelled,
-        workspace=spec.get("workspace"),
+        workspace=text_in(spec, "workspace"),
         fail_when=fail_when,
         parameters=_parameters(spec),
     )
@@ -86,14 +89,14 @@ def _run(spec: Mapping[str, Any], directory: Path, is_cancelled: Callable[[], bo
     return result, chosen.warning
 
 
-def _parameters(spec: Mapping[str, Any]) -> dict[str, str]:
+def _parameters(spec: Mapping[str, Json]) -> dict[str, str]:
     given = spec.get("parameters") or {}
     if not isinstance(given, dict):
         raise DefinitionError("the specification's 'parameters' must be a map.", field="parameters")
     return {name: as_text(value) for name, value in given.items()}
 
 
-def _read_spec(path: str) -> Mapping[str, Any]:
+def _read_spec(path: str) -> Mapping[str, Json]:
     try:
         spec = json.loads(Path(path).read_bytes())
     except (OSError, ValueError) as error:
@@ -111,7 +114,7 @@ def _write_result(
     """The file's name relative to the pipeline's folder; None if it could not be written, which fails nothing."""
     plain = {"startedAt": started_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"), **to_plain(result)}
     if warning:
-        plain["warnings"] = [warning, *plain.get("warnings", [])]
+        plain["warnings"] = [warning, *result.warnings]
     # A lone surrogate becomes a JSON escape.
     text = json.dumps(plain, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from evertick.kinds.pipeline.lenient_json import lenient_at, strict, strict_at
+from evertick.model.plain_json import Json
 
 CANDIDATES_MAX: Final = 200
 """Positions in one answer at which JSON is tried; a text full of brackets must not take minutes."""
@@ -41,12 +42,13 @@ def parse_batch(text: str, fields: Sequence[str], count: int) -> list[dict[str, 
     return [{field: row.get(field) for field in fields} if isinstance(row, dict) else None for row in rows]
 
 
-def parse_rows(text: str) -> list[dict[str, object]]:
+def parse_rows(text: str) -> Sequence[Mapping[str, object]]:
     """Every object of a JSON array."""
     rows = _array_in(text)
-    if not all(isinstance(row, dict) for row in rows):
+    objects = [row for row in rows if isinstance(row, dict)]
+    if len(objects) < len(rows):
         raise Unparsable("its array contains something that is not an object")
-    return rows
+    return objects
 
 
 def parse_object(text: str, fields: Sequence[str]) -> dict[str, object]:
@@ -60,6 +62,7 @@ def parse_object(text: str, fields: Sequence[str]) -> dict[str, object]:
             except ValueError as error:
                 problem = f"it is not JSON: {error}"
             else:
+                assert isinstance(found, dict)
                 return {field: found.get(field) for field in fields}
     raise Unparsable(problem)
 
@@ -113,7 +116,7 @@ def _objects(text: str, read: Callable[[str, int], tuple[object, int]]) -> Itera
             yield value
 
 
-def _array_in(text: str) -> list[Any]:
+def _array_in(text: str) -> list[Json]:
     problem = "it contains no JSON array"
     for part in (*_FENCE.findall(text), text):
         for start in _openings(part):
@@ -125,8 +128,9 @@ def _array_in(text: str) -> list[Any]:
                 problem = f"it is not JSON: {error}"
                 continue
             # `[1]` before the answer is a footnote.
+            assert isinstance(value, list)
             if not value or any(isinstance(one, dict) for one in value):
-                return list(value)
+                return value
     raise Unparsable(problem)
 
 

@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 import ssl
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from evertick.kinds.http import shown
@@ -83,11 +83,12 @@ class HttpInvoker:
         return text.replace(self._key, "***") if self._key else text
 
 
-def _content(answer: Any) -> str | None:
-    try:
-        content = answer["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        return None
+def _content(answer: object) -> str | None:
+    match answer:
+        case {"choices": [{"message": {"content": content}}, *_]}:
+            pass
+        case _:
+            return None
     if isinstance(content, list):
         content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else None

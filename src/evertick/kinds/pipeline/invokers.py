@@ -8,9 +8,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.kinds.pipeline.command_invoker import CommandInvoker
 from evertick.kinds.pipeline.http_invoker import HttpInvoker
@@ -137,7 +137,7 @@ def call_python(function: Callable[..., object]) -> Invoker:
     return invoke
 
 
-async def _awaited(given: Any) -> object:
+async def _awaited(given: Awaitable[object]) -> object:
     return await given
 
 

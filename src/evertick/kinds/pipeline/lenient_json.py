@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
+
+from evertick.model.plain_json import Json, JsonObject
 
 DEPTH_MAX: Final = 50
 _NUMBER: Final = re.compile(r"-?\d{1,300}(\.\d{1,300})?([eE][-+]?\d{1,3})?(?![\w.])", re.ASCII)
@@ -22,15 +24,16 @@ _WORDS: Final = {
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
-def strict(text: str) -> Any:
+def strict(text: str) -> Json:
     """Strict JSON; ValueError otherwise. `1.0` is 1, and NaN is an error."""
     try:
-        return json.loads(text, parse_float=_number, parse_constant=_no_constant)
+        value: Json = json.loads(text, parse_float=_number, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    return value
 
 
-def strict_at(text: str, start: int) -> tuple[Any, int]:
+def strict_at(text: str, start: int) -> tuple[Json, int]:
     """The JSON value at that position, and its end."""
     try:
         return _DECODER.raw_decode(text, start)
@@ -38,12 +41,12 @@ def strict_at(text: str, start: int) -> tuple[Any, int]:
         raise ValueError("it is nested too deeply") from None
 
 
-def lenient_at(text: str, start: int) -> tuple[Any, int]:
+def lenient_at(text: str, start: int) -> tuple[Json, int]:
     """The same for almost JSON."""
     return _value(text, start, 0)
 
 
-def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
+def _value(text: str, at: int, depth: int) -> tuple[Json, int]:
     at = _skip(text, at)
     if depth > DEPTH_MAX:
         _fail("it is nested too deeply")
@@ -63,8 +66,8 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     return _WORDS[word[0]], word.end()
 
 
-def _object(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
-    found: dict[str, Any] = {}
+def _object(text: str, at: int, depth: int) -> tuple[JsonObject, int]:
+    found: JsonObject = {}
     while True:
         at = _skip(text, at)
         if text[at : at + 1] == "}":
@@ -81,8 +84,8 @@ def _object(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
         at = _after_comma(text, at, "}")
 
 
-def _array(text: str, at: int, depth: int) -> tuple[list[Any], int]:
-    found: list[Any] = []
+def _array(text: str, at: int, depth: int) -> tuple[list[Json], int]:
+    found: list[Json] = []
     while True:
         at = _skip(text, at)
         if text[at : at + 1] == "]":

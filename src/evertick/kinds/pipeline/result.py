@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from evertick.kinds.pipeline.definition import ANY_ITEM, FailWhen
 
@@ -12,7 +11,7 @@ from evertick.kinds.pipeline.definition import ANY_ITEM, FailWhen
 @dataclass(frozen=True, slots=True)
 class ItemResult:
     item: Mapping[str, str]
-    output: Mapping[str, Any]
+    output: Mapping[str, object]
     success: bool
     raw_text: str | None = None
     """The whole answer, if no fields were requested."""
@@ -102,9 +101,9 @@ class PipelineResult:
         return self.output.summary.total_items if self.output else 0
 
 
-def to_plain(result: PipelineResult) -> dict[str, Any]:
+def to_plain(result: PipelineResult) -> dict[str, object]:
     """The result as written to its file."""
-    plain: dict[str, Any] = {
+    plain: dict[str, object] = {
         "success": result.success,
         "failure": result.failure,
         "itemsProcessed": result.items_processed,
@@ -132,7 +131,7 @@ def to_plain(result: PipelineResult) -> dict[str, Any]:
     return plain
 
 
-def _output(output: Output) -> dict[str, Any]:
+def _output(output: Output) -> dict[str, object]:
     return {
         "results": [_item(result) for result in output.results],
         "formattedOutput": output.formatted,
@@ -145,8 +144,8 @@ def _output(output: Output) -> dict[str, Any]:
     }
 
 
-def _item(result: ItemResult) -> dict[str, Any]:
-    plain: dict[str, Any] = {"item": dict(result.item), "output": dict(result.output), "success": result.success}
+def _item(result: ItemResult) -> dict[str, object]:
+    plain: dict[str, object] = {"item": dict(result.item), "output": dict(result.output), "success": result.success}
     if result.raw_text is not None:
         plain["rawText"] = result.raw_text
     if result.error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from evertick.errors import DefinitionError
 
@@ -22,7 +22,7 @@ def map_in(part: Plain, name: str, field: str) -> Plain | None:
     return value
 
 
-def list_in(part: Plain, name: str, field: str) -> Sequence[Any]:
+def list_in(part: Plain, name: str, field: str) -> Sequence[object]:
     value = part.get(name)
     if value is None:
         return ()
@@ -41,14 +41,14 @@ def text_in(part: Plain, name: str, field: str) -> str | None:
 
 def names_in(part: Plain, name: str, field: str) -> tuple[str, ...]:
     """A list of names, each once."""
-    names = list_in(part, name, field)
-    for one in names:
+    names: list[str] = []
+    for one in list_in(part, name, field):
         if not isinstance(one, str) or not one.strip():
             refuse(field, f"holds {one!r}, which is not a name", "Write a list of names: [severity, category].")
-    folded = [one.strip().lower() for one in names]
-    if len(set(folded)) < len(folded):
+        names.append(one.strip())
+    if len({one.lower() for one in names}) < len(names):
         refuse(field, "names a field twice", "Case does not matter.")
-    return tuple(one.strip() for one in names)
+    return tuple(names)
 
 
 def whole_in(part: Plain, name: str, field: str, *, least: int, most: int) -> int | None:
