@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from evertick.errors import SettingsError
-from evertick.http_connection import TIMEOUT_SECONDS, HttpConnection, find_token
+from evertick.http_connection import TIMEOUT_SECONDS, HttpConnection, ReadAhead, find_token
 from evertick.model.ids import digest
 from evertick.model.lifecycle import JobStatus, Trigger
 from evertick.operations import routes
@@ -71,7 +71,8 @@ class Client:
 
     The URL is `url`, else `EVERTICK_SERVER`. The token is `token`, else in `token_file`, else in the file that
     `EVERTICK_TOKEN_FILE` names, else `EVERTICK_TOKEN`. A command is sent with an idempotency key, so it runs once even
-    if it is sent twice. `wait_seconds` is at most 60. Calls from several threads take turns.
+    if it is sent twice. `wait_seconds` is at most 60. Calls from several threads take turns. With `reads_ahead` the
+    server answers the next page of a list while one is decoded.
     """
 
     def __init__(
@@ -81,11 +82,12 @@ class Client:
         *,
         token_file: str | Path | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        reads_ahead: bool = False,
     ) -> None:
-        found = url or os.environ.get(URL_VARIABLE, "")
-        if not found:
+        if not (found := url or os.environ.get(URL_VARIABLE, "")):
             raise SettingsError(f"missing the server's URL. Pass it to Client, or set {URL_VARIABLE}.")
         self._http = HttpConnection(found, token or find_token(token_file), timeout_seconds)
+        self._ahead = ReadAhead(self._http) if reads_ahead else None
 
     @property
     def url(self) -> str:
@@ -484,14 +486,14 @@ class Client:
     def _send(
         self, route: Route[R], parameters: Mapping[str, object], *, idempotency_key: str = "", wait_seconds: float = 0.0
     ) -> R:
-        response = self._http.request(
-            route.method,
-            target_of(route, parameters),
-            body_of(route, parameters) if route.method == "POST" else None,
-            idempotency_key=idempotency_key,
-            wait_seconds=wait_seconds,
+        target, body = target_of(route, parameters), body_of(route, parameters) if route.method == "POST" else None
+        response = (self._ahead and self._ahead.take(target)) or self._http.request(
+            route.method, target, body, idempotency_key=idempotency_key, wait_seconds=wait_seconds
         )
-        return from_data(route.result_type, self._http.data_of(response))
+        data = self._http.data_of(response)
+        if self._ahead and "cursor" in route.query and isinstance(data, dict) and (following := data.get("next")):
+            self._ahead.ask(target_of(route, {**parameters, "cursor": following}))
+        return from_data(route.result_type, data)
 
 
 def new_request_id() -> str:

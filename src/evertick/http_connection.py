@@ -9,8 +9,9 @@ import re
 import ssl
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from evertick.errors import (
@@ -23,6 +24,7 @@ from evertick.errors import (
     ServerUnavailable,
     SettingsError,
 )
+from evertick.model.plain_json import Json, text_in, whole_in
 
 TIMEOUT_SECONDS: Final = 30.0
 TOKEN_VARIABLE: Final = "EVERTICK_TOKEN"
@@ -173,6 +175,43 @@ class HttpConnection:
         return ServerUnavailable(f"the server {self.url} failed: {detail or f'status {status}'}")
 
 
+class ReadAhead:
+    """Requests for what the caller will want next, each sent by a thread of its own."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self._asked: _Asked | None = None
+
+    def ask(self, target: str) -> None:
+        self._asked = asked = _Asked(target)
+        asked.thread = threading.Thread(target=self._run, args=(asked,), name="evertick-read-ahead", daemon=True)
+        asked.thread.start()
+
+    def take(self, target: str) -> Response | None:
+        """Wait for the response to what was asked last, and raise what it raised; None: it was something else."""
+        asked, self._asked = self._asked, None
+        if asked is None or asked.target != target or asked.thread is None:
+            return None
+        asked.thread.join()
+        if asked.error is not None:
+            raise asked.error
+        return asked.response
+
+    def _run(self, asked: _Asked) -> None:
+        try:
+            asked.response = self._connection.request("GET", asked.target)
+        except Exception as error:
+            asked.error = error
+
+
+@dataclass(slots=True)
+class _Asked:
+    target: str
+    thread: threading.Thread | None = None
+    response: Response | None = None
+    error: Exception | None = None
+
+
 def _is_loopback(host: str) -> bool:
     from evertick.settings.exposure import is_loopback
 
@@ -186,20 +225,21 @@ def _connect(scheme: str, host: str, port: int | None, timeout_seconds: float) -
     return http.client.HTTPConnection(host, port, timeout=timeout_seconds)
 
 
-def _user_error(kind: type[EvertickError], detail: str, problem: Mapping[str, Any]) -> EvertickError:
-    """The error with its fields. `detail` is its whole text, so what the fields add to the reason is taken off."""
+def _user_error(kind: type[EvertickError], detail: str, problem: Mapping[str, Json]) -> EvertickError:
+    """The error with its fields. `detail` is its whole text; a server that sends no `reason` has sent nothing else."""
+    reason = text_in(problem, "reason")
+    if reason is None:
+        return kind(detail)
     if kind is NotFound:
-        suggestions = tuple(map(str, problem.get("suggestions", ())))
-        return NotFound(detail.removesuffix(str(NotFound("", suggestions))), suggestions)
+        suggestions = problem.get("suggestions")
+        return NotFound(reason, tuple(map(str, suggestions)) if isinstance(suggestions, list) else ())
     if kind is not InvalidArgument:
         return kind(detail)
-    field, hint = problem.get("field"), problem.get("hint")
-    reason = detail.removesuffix(f" {hint}") if hint else detail
-    if "file" not in problem:
+    field, hint, file = (text_in(problem, name) for name in ("field", "hint", "file"))
+    if file is None:
         return InvalidArgument(reason, hint=hint, field=field)
-    place = {name: problem.get(name) for name in ("file", "line", "column")}
-    prefix = str(DefinitionError("", **place))
-    return DefinitionError(reason.removeprefix(prefix), hint=hint, field=field, **place)
+    line, column = (whole_in(problem, name) for name in ("line", "column"))
+    return DefinitionError(reason, hint=hint, field=field, file=file, line=line, column=column)
 
 
 def find_token(file: str | Path | None = None) -> str | None:

@@ -70,12 +70,12 @@ def test_the_role_that_is_asked_for_is_enough(as_role):
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nothing", "/api", "/api/v2/jobs", "/api/v1/jobs/etl/../../tokens"])
-def test_what_is_not_there_is_not_told_to_strangers(anyone, client, path):
+def test_unknown_paths_are_not_told_to_strangers(anyone, client, path):
     client.headers.pop("authorization")
     assert anyone.get(path).status_code == 401
 
 
-def test_what_is_not_there_is_told_to_those_who_are_known(client):
+def test_unknown_paths_are_reported_to_known_users(client):
     assert client.get("/api/v1/nothing").status_code == 404
     assert client.post("/anything").status_code == 405
 
@@ -95,7 +95,7 @@ def test_a_revoked_token_opens_nothing_from_then_on(app_state, as_role):
     assert client.get("/api/v1/jobs").status_code == 401
 
 
-def test_tokens_that_cannot_be_read_let_nobody_in(app_state, client, tmp_path):
+def test_unreadable_tokens_admit_no_caller(app_state, client, tmp_path):
     (tmp_path / "tokens.json").write_text("{")
     assert client.get("/api/v1/jobs").status_code == 503
 
@@ -129,7 +129,7 @@ def test_pages_of_others_may_ask_for_nothing(client, anyone, headers):
     assert anyone.post("/api/v1/session", json={"token": "x"}, headers=headers).status_code == 403
 
 
-def test_nobody_elsewhere_is_told_that_they_may(client):
+def test_no_other_origin_is_allowed(client):
     answer = client.options("/api/v1/jobs", headers={"origin": "http://evil.example"})
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
@@ -174,7 +174,7 @@ class TestSession:
         assert gone.status_code == 204
         assert client.get("/api/v1/jobs", headers={"cookie": f"{COOKIE}={kept}"}).status_code == 401
 
-    def test_it_survives_a_restart_and_not_its_token(self, signed_in, make_office):
+    def test_a_session_survives_a_restart_and_not_its_token(self, signed_in, make_office):
         client, _ = signed_in
         again = make_office()
         with TestClient(make_app(again), base_url="http://localhost", cookies=dict(client.cookies)) as other:
@@ -220,7 +220,7 @@ def test_sign_ins_of_one_token_end_no_session_of_another(anyone, app_state, toke
     assert [app_state.sessions.find(one) is not None for one in begun] == [False] * 5 + [True] * PER_TOKEN_MAX
 
 
-def test_every_method_of_a_path_is_told(client):
+def test_every_method_of_a_path_is_reported(client):
     answer = client.request("PATCH", "/api/v1/session")
     assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, POST")
 
@@ -246,7 +246,7 @@ def test_no_websocket_is_opened(client, path):
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/", "/api/v1/jobs", "/api/v1/nothing"])
-def test_who_asks_for_the_headers_alone_is_told_what_the_whole_answer_would_be(anyone, tokens, path):
+def test_a_head_request_has_the_headers_of_the_whole_answer(anyone, tokens, path):
     for headers in ({}, {"authorization": f"Bearer {tokens[Role.VIEWER]}"}):
         alone, whole = anyone.head(path, headers=headers), anyone.get(path, headers=headers)
         assert (alone.status_code, alone.content) == (whole.status_code, b"")

@@ -102,7 +102,7 @@ def test_a_compressed_file_has_a_weak_tag(client):
         ("gzip;q=0.000, br", False),
     ],
 )
-def test_what_a_browser_accepts(written, does):
+def test_gzip_is_read_from_the_header_of_a_browser(written, does):
     assert accepts_gzip(written) is does
 
 

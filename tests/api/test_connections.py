@@ -158,7 +158,7 @@ def test_probes_are_answered_when_everything_else_is_full(serve):
         pytest.param(30_000, 1, id="less than is waited for"),
     ],
 )
-def test_who_asks_and_never_reads_is_dropped_and_everyone_else_is_served(serve, monkeypatch, size, count):
+def test_a_client_that_never_reads_is_dropped_and_the_others_are_served(serve, monkeypatch, size, count):
     monkeypatch.setattr("evertick.api.server._listen", listen_with_small_buffers)
     place = serve(LIMITS)
     path = asset_of(size)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evertick.api.delta import delta_of
+from evertick.model.plain_json import Json
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -107,7 +108,7 @@ def test_the_page_makes_the_same_of_it(tmp_path):
     assert json.loads(said.stdout) == [new for _, new in cases]
 
 
-EXAMPLES = (
+EXAMPLES: tuple[Json, ...] = (
     {"now": "1", "items": [run(1), run(2), run(3)], "next": None},
     {"now": "2", "items": [run(4), run(2, "failed"), run(1)], "next": "more"},
     {"now": "2", "items": [run(3), run(3), {"at": "1", "cells": [1, 2, 3]}]},

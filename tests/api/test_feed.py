@@ -33,7 +33,7 @@ async def take(listening, count):
     return [told for _ in range(count) if (told := await asyncio.wait_for(anext(listening), 60)) is not None]
 
 
-def test_everybody_hears_everything_in_order():
+def test_every_listener_receives_everything_in_order():
     async def scene():
         feed = Feed()
         pages = [listen(feed) for _ in range(3)]
@@ -51,7 +51,7 @@ def test_everybody_hears_everything_in_order():
     assert feed.listeners == 0
 
 
-def test_who_comes_back_goes_on_where_they_were():
+def test_a_client_that_returns_continues_where_it_was():
     async def scene():
         feed = Feed()
         for number in range(5):
@@ -62,7 +62,7 @@ def test_who_comes_back_goes_on_where_they_were():
     assert asyncio.run(scene()) == [4, 5]
 
 
-def test_who_comes_back_too_late_or_from_another_time_is_told_to_look_again():
+def test_a_client_that_returns_too_late_or_from_another_feed_must_read_again():
     async def scene(after):
         feed = Feed()
         feed.tell(event(1))
@@ -71,7 +71,7 @@ def test_who_comes_back_too_late_or_from_another_time_is_told_to_look_again():
     assert asyncio.run(scene(after=99)) == asyncio.run(scene(after=-1)) == [RESET]
 
 
-def test_a_page_that_does_not_listen_loses_events_and_is_told_so():
+def test_a_page_that_does_not_read_loses_events_and_learns_how_many():
     async def scene():
         feed = Feed()
         page = listen(feed)
@@ -117,7 +117,7 @@ def test_a_quiet_time_brings_a_sign_of_life(monkeypatch):
     assert asyncio.run(scene()) is None
 
 
-def test_a_watcher_that_fails_harms_nobody(caplog):
+def test_a_failing_watcher_affects_no_other(caplog):
     feed = Feed()
     heard: list[Any] = []
 
@@ -160,7 +160,7 @@ def test_the_scheduler_is_followed_across_breaks():
     assert control.asked == [(None, None), (2, "one"), (4, "one")]
 
 
-def test_the_feed_goes_on_when_following_fails(monkeypatch, caplog):
+def test_the_feed_continues_when_following_fails(monkeypatch, caplog):
     monkeypatch.setattr(feed_module, "AWAY_SECONDS", 0.001)
     heard: list[Any] = []
     enough = threading.Event()
@@ -182,7 +182,7 @@ def test_the_feed_goes_on_when_following_fails(monkeypatch, caplog):
     assert heard[:4] == [event(number) for number in range(4)]
 
 
-def test_an_edit_is_told_once_the_answers_show_it(tmp_path):
+def test_an_edit_is_published_once_the_answers_show_it(tmp_path):
     """The scheduler may see an edit first: a page that asks again then is answered by what this process knew before."""
     file = tmp_path / "report.yaml"
     file.write_text('schedule: "0 9 * * *"\ncommand: echo before\n')
@@ -194,7 +194,7 @@ def test_an_edit_is_told_once_the_answers_show_it(tmp_path):
         heard.put((told["kind"], told.get("job", ""), definition_text(known) if known else "gone"))
 
     feed.watchers.append(hear)
-    following = threading.Thread(target=follow_folder, args=(watch, feed))
+    following = threading.Thread(target=follow_folder, args=(watch, feed, lambda: None))
     following.start()
     try:
         kind, _, text = heard.get(timeout=180)
@@ -209,7 +209,7 @@ def test_an_edit_is_told_once_the_answers_show_it(tmp_path):
         following.join(60)
 
 
-def test_of_a_change_to_very_many_jobs_only_that_much_has_changed_is_told():
+def test_of_a_change_to_very_many_jobs_only_that_much_has_changed_is_reported():
     feed = Feed()
     heard: list[Any] = []
     feed.watchers.append(heard.append)

@@ -112,7 +112,7 @@ def test_a_log_is_fetched_from_the_node_that_has_it(ledger, tmp_path):
         ),
     ],
 )
-def test_a_log_on_a_node_that_is_away_is_not_said_to_be_empty(ledger, tmp_path, is_announced, reason):
+def test_a_log_on_an_absent_node_is_not_shown_as_empty(ledger, tmp_path, is_announced, reason):
     _, store = ledger
     with node("a2", ledger, tmp_path) as (server, app_state):
         if is_announced:

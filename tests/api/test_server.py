@@ -116,7 +116,7 @@ def test_serve_brings_the_api_along(serve, tmp_path, kind):
     assert not (tmp_path / ".evertick" / "server.json").exists()
 
 
-def test_a_keeper_that_hangs_is_reported_and_replaced_and_the_jobs_go_on(serve, tmp_path):
+def test_a_hanging_keeper_is_reported_and_replaced_and_its_jobs_continue(serve, tmp_path):
     (tmp_path / "evertick.toml").write_text('[local]\nkeeper_timeout = "12s"\n')
     serving = serve("--patience", "1")
     until(lambda: serving.ask("/api/v1/runs?state=succeeded")[1]["items"])
@@ -188,7 +188,7 @@ def test_connections_leave_descriptors_to_a_scheduler_of_the_same_process(serve,
     assert "Too many open files" not in serving.log.read_text()
 
 
-def test_events_are_told_as_they_happen(serve):
+def test_events_are_reported_as_they_happen(serve):
     serving = serve()
     serving.link()
     until(lambda: serving.ask("/readyz")[0] == 200)
@@ -240,7 +240,7 @@ def test_when_the_scheduler_is_killed_the_api_goes_too(serve):
     assert until(is_gone)
 
 
-def test_a_port_that_is_taken_is_told(tmp_path):
+def test_a_port_that_is_taken_is_reported(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run(

@@ -40,7 +40,7 @@ def test_a_file_whose_name_changes_with_it_is_kept_for_ever(page):
 
 
 @pytest.mark.parametrize("path", ["/assets/gone.js", "/assets/../../tokens.json", "/assets/%2e%2e/tokens.json"])
-def test_a_file_that_is_not_there_is_not(page, path):
+def test_a_missing_file_is_not_found(page, path):
     assert page.get(path).status_code in (200, 404)
     assert "digest" not in page.get(path).text
 

@@ -72,7 +72,7 @@ def test_a_page_signs_in_over_tls_with_a_cookie_that_never_leaves_it(server, cer
     assert answer.headers["strict-transport-security"]
 
 
-def test_who_speaks_no_tls_is_not_answered(server):
+def test_a_client_without_tls_is_not_answered(server):
     place, _ = server
     connection = http.client.HTTPConnection(place, timeout=180)
     connection.request("GET", "/healthz")

@@ -103,7 +103,7 @@ def test_what_has_not_ended_and_what_is_no_run_is_no_trace(operations):
     )
 
 
-def test_a_storm_drops_traces_and_delays_nobody(operations, monkeypatch):
+def test_a_storm_drops_traces_and_delays_no_run(operations, monkeypatch):
     monkeypatch.setattr("evertick.api.tracing.WAITING_MAX", 2)
     hold = threading.Event()
 

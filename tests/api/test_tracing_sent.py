@@ -64,7 +64,7 @@ def test_a_trace_arrives(operations, monkeypatch, settings, refusals, path):
 
 
 @pytest.mark.slow
-def test_what_a_scheduler_runs_is_traced(tmp_path, monkeypatch):
+def test_runs_of_a_scheduler_are_traced(tmp_path, monkeypatch):
     (tmp_path / "hello.yaml").write_text("schedule: {every: 2s}\ncommand: echo hello\n")
     with Collector() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)

@@ -71,7 +71,7 @@ def client(served) -> Client:
     return found
 
 
-def test_it_has_every_operation_with_the_same_parameters():
+def test_the_client_has_every_operation_with_the_same_parameters():
     verbs = [name for name in vars(Operations) if not name.startswith("_")]
     assert len(verbs) > 30
     for verb in verbs:

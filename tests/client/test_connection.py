@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from evertick import errors
+from evertick.api.problems import of_error
 from evertick.cli.exits import exit_code
 from evertick.client import Client
 from evertick.http_connection import HttpConnection, find_token
@@ -100,17 +101,25 @@ def test_a_refusal_has_its_error_and_its_exit_code(server, client, status, kind,
 
 
 @pytest.mark.parametrize(
-    ("told", "kind"),
+    "error",
     [
-        pytest.param({"field": "limit"}, errors.InvalidArgument, id="a parameter"),
-        pytest.param({"field": "limit", "file": "jobs/report.yaml"}, errors.DefinitionError, id="a definition"),
+        pytest.param(errors.InvalidArgument("the limit is 0.", hint="Write 1.", field="limit"), id="an argument"),
+        pytest.param(errors.InvalidArgument("Write 1. Write 1.", hint="Write 1."), id="a reason that ends as its hint"),
+        pytest.param(
+            errors.DefinitionError("a.yaml: no", hint="Fix it.", field="cron", file="a.yaml", line=7, column=1),
+            id="a definition whose reason begins with its file",
+        ),
+        pytest.param(errors.NotFound("unknown job 'biuld'.", ("build",)), id="a name with suggestions"),
+        pytest.param(errors.NotFound("unknown node 'x'."), id="a name without suggestions"),
+        pytest.param(errors.Conflict("it runs."), id="a conflict"),
     ],
 )
-def test_a_wrong_definition_and_a_wrong_argument_are_told_apart(server, client, told, kind):
-    server.will(422, {"status": 422, "detail": "because", **told}, "application/problem+json")
-    with pytest.raises(kind, match="because") as raised:
+def test_an_error_of_the_server_is_the_same_error_here(server, client, error):
+    response = of_error(error)
+    server.answers.append((response.status_code, "application/problem+json", bytes(response.body)))
+    with pytest.raises(type(error)) as raised:
         client.nodes()
-    assert raised.value.field == "limit"
+    assert (str(raised.value), vars(raised.value)) == (str(error), vars(error))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +131,7 @@ def test_a_wrong_definition_and_a_wrong_argument_are_told_apart(server, client, 
         pytest.param(200, b"{", "application/json", id="half an answer"),
     ],
 )
-def test_what_is_no_evertick_is_said_to_be_none(server, client, status, body, kind):
+def test_another_server_is_recognised_as_not_evertick(server, client, status, body, kind):
     server.answers.append((status, kind, body))
     with pytest.raises(errors.ServerUnavailable, match="is not an Evertick server"):
         client.nodes()
@@ -166,7 +175,7 @@ def test_which_addresses_stay_on_this_machine(host, is_here):
     assert is_loopback(host) is is_here
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused():
+def test_a_certificate_of_an_unknown_authority_is_refused():
     http = HttpConnection("https://evertick.example", "evt_x")
     context = getattr(http._connection, "_context")  # noqa: B009
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -184,3 +193,49 @@ def test_a_token_comes_from_a_file_that_only_its_owner_reads(tmp_path, monkeypat
         find_token(file)
     with pytest.raises(errors.SettingsError, match="cannot read"):
         find_token(tmp_path / "nothing")
+
+
+def page_of(following: str | None) -> dict[str, object]:
+    return {"items": [], "next": following, "total": 0, "statuses": {}, "tags": [], "problems": []}
+
+
+def test_a_client_that_reads_ahead_asks_for_the_next_page_before_it_is_wanted_and_once(server):
+    for following in ("one", "two", None):
+        server.will(200, page_of(following))
+    with Client(server.url, reads_ahead=True) as client:
+        first = client.list_jobs(limit=5)
+        second = client.list_jobs(limit=5, after=first.next)
+        third = client.list_jobs(limit=5, after=second.next)
+    assert [first.next, second.next, third.next] == ["one", "two", None]
+    assert [asked.path for asked in server.asked] == [
+        "/api/v1/jobs?limit=5",
+        "/api/v1/jobs?limit=5&cursor=one",
+        "/api/v1/jobs?limit=5&cursor=two",
+    ]
+
+
+def test_a_page_that_was_read_ahead_and_is_not_wanted_is_dropped(server):
+    for following in ("one", None, None):
+        server.will(200, page_of(following))
+    with Client(server.url, reads_ahead=True) as client:
+        client.list_jobs(limit=5)
+        assert client.list_jobs("other", limit=5).next is None
+    assert "/api/v1/jobs?search=other&limit=5" in [asked.path for asked in server.asked]
+
+
+def test_an_error_of_a_page_that_was_read_ahead_is_raised_when_the_page_is_wanted(server):
+    server.will(200, page_of("one"))
+    server.will(403, {"detail": "no"}, "application/problem+json")
+    with Client(server.url, reads_ahead=True) as client:
+        first = client.list_jobs(limit=5)
+        with pytest.raises(errors.AccessDenied):
+            client.list_jobs(limit=5, after=first.next)
+
+
+def test_a_client_reads_nothing_ahead_unless_it_is_to(server):
+    for _ in range(2):
+        server.will(200, page_of("one"))
+    with Client(server.url) as client:
+        client.list_jobs(limit=5)
+        client.list_jobs(limit=5, after="two")
+    assert [asked.path for asked in server.asked] == ["/api/v1/jobs?limit=5", "/api/v1/jobs?limit=5&cursor=two"]

@@ -192,6 +192,13 @@ def test_trouble_of_the_system_comes_in_order(store):
     assert (found[5].file, found[5].line, found[5].count) == ("jobs/bad.yaml", 3, 1)
 
 
+def test_the_first_fifty_of_a_kind_are_listed_and_all_are_counted(store):
+    fill(store, watermark=5)
+    errors = {name: (DefinitionError("unknown field", file=name),) for name in map("jobs/{}.yaml".format, range(60))}
+    found = ask(store, live=Scheduler(), errors=errors)
+    assert (len(found.items), found.total, found.counts) == (50, 60, {"invalid-file": 60})
+
+
 def test_no_scheduler_is_the_worst(store):
     fill(store, watermark=5)
     folder = Folder(jobs={"etl": job(TEXT)})

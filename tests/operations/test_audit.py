@@ -42,7 +42,7 @@ def test_a_line_says_who_what_when_from_where_and_with_which_outcome(audit):
     assert audit.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_it_is_read_backwards_by_pages(audit):
+def test_the_audit_log_is_read_backwards_by_pages(audit):
     fill(audit, 600)  # several blocks of the file
     found, before = [], None
     while True:
@@ -74,7 +74,7 @@ def test_a_change_shows(audit, change):
 
 
 @pytest.mark.parametrize("key", [b"", b"x" * 32], ids=["without a key", "with a key of their own"])
-def test_a_chain_that_was_made_anew_shows(audit, key):
+def test_a_rewritten_chain_is_detected(audit, key):
     """By somebody who can write the log and knows how it is sealed, but not the key."""
     fill(audit, 6)
     lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
@@ -119,7 +119,7 @@ def parts(folder):
     return sorted(folder.glob("audit.*.log"))
 
 
-def test_a_long_log_goes_on_in_a_next_file_and_the_chain_with_it(small, tmp_path):
+def test_a_long_log_continues_in_a_next_file_with_its_chain(small, tmp_path):
     fill(small, 30)
     assert len(parts(tmp_path)) > 2
     assert max(part.stat().st_size for part in parts(tmp_path)) < 2_000 + LINE_MAX
@@ -216,7 +216,7 @@ class TestTheEndInTheLedger:
     def noted(self, tmp_path, store):
         return Audit(tmp_path, lambda: MIDNIGHT, head=lambda log_id: LedgerHead(store, log_id, lambda: MIDNIGHT))
 
-    def test_a_log_that_goes_on_is_whole(self, noted):
+    def test_a_continued_log_is_complete(self, noted):
         fill(noted, 3)
         noted.close()
         fill(noted, 2)  # not noted yet
@@ -254,7 +254,7 @@ class TestTheEndInTheLedger:
 
 
 class TestALogThatCannotBeWritten:
-    def test_it_is_told_before_anything_is_done(self, audit, tmp_path):
+    def test_an_unwritable_log_is_reported_before_anything_is_done(self, audit, tmp_path):
         audit.prepare()
         audit.path.unlink()
         audit.path.symlink_to(tmp_path / "elsewhere")

@@ -37,7 +37,7 @@ def plan(store, start, end, now=20, **options):
     return {(one.at - at(0)) // (60 * MINUTE): (one.is_chosen, one.why) for one in found}
 
 
-def test_what_succeeded_is_left_out_and_everything_else_runs(store):
+def test_succeeded_occurrences_are_left_out_and_all_others_run(store):
     assert plan(store, 0, 4) == {
         0: (False, "succeeded (scheduler)"),
         1: (True, "failed"),
@@ -145,11 +145,11 @@ def test_cancelling_asks_for_each_run_that_has_not_ended_the_newest_first(store)
     ]
 
 
-def test_a_backfill_that_nobody_has_taken_up_can_be_cancelled(store):
+def test_a_backfill_that_no_scheduler_has_accepted_can_be_cancelled(store):
     submit(store, backfill_request("b1", "etl", at(20), [at(1), at(2)]))
     assert len(cancel_requests(store, find_backfill(store, "etl", "b1"), "c", at(21))) == 2
 
 
-def test_a_backfill_that_is_not_there_is_not_found(store):
+def test_an_unknown_backfill_is_not_found(store):
     with pytest.raises(NotFound, match="job 'etl' has no backfill 'b9'"):
         find_backfill(store, "etl", "b9")

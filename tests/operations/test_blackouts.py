@@ -44,7 +44,7 @@ def test_a_preview_names_the_occurrences_and_changes_nothing(operations):
     assert operations.store.blackouts() == {}
 
 
-def test_one_that_is_added_is_listed_beside_those_of_the_settings(operations):
+def test_an_added_blackout_is_listed_beside_those_of_the_settings(operations):
     added = operations.add_blackout("now", "+1h", is_for_all=True, reason=" Network ", by="bob").blackout
     items = operations.blackouts().items
     assert [(one.id, one.state, one.origin) for one in items] == [
@@ -79,7 +79,7 @@ def test_the_same_request_adds_one(operations):
     assert len(operations.store.blackouts()) == 1
 
 
-def test_one_that_lasts_ends_when_it_is_removed_and_one_that_is_ahead_is_gone(operations):
+def test_removing_a_blackout_ends_it_when_it_lasts_and_drops_it_when_it_is_ahead(operations):
     lasting = operations.add_blackout("now", "+3h", ["etl"]).blackout.id
     ahead = operations.add_blackout("+1h", "+3h", ["etl"]).blackout.id
     operations.now = lambda: at(9.5)
@@ -91,7 +91,7 @@ def test_one_that_lasts_ends_when_it_is_removed_and_one_that_is_ahead_is_gone(op
     assert operations.remove_blackout(lasting).blackout == left
 
 
-def test_one_of_the_settings_is_removed_in_its_file(operations):
+def test_a_blackout_of_the_settings_is_removed_in_its_file(operations):
     with pytest.raises(Conflict, match=r"Remove it in jobs/evertick.toml:3"):
         operations.remove_blackout("settings-1")
     with pytest.raises(NotFound, match="unknown blackout 'b1'"):
@@ -118,7 +118,7 @@ def test_what_makes_no_sense_is_refused(operations, given, error, said):
     assert operations.store.blackouts() == {}
 
 
-def test_one_that_has_been_over_for_long_is_dropped_with_the_next(operations):
+def test_a_blackout_that_ended_long_ago_is_dropped_with_the_next(operations):
     old = AddedBlackout("b0", at(1) - KEPT_US - DAY, at(1) - KEPT_US, jobs=("etl",))
     operations.store.commit(Batch(by="x", blackouts=[StoredBlackout("b0", blackout_text(old))]))
     added = operations.add_blackout("now", "+1h", ["etl"]).blackout.id

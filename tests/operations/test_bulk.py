@@ -56,7 +56,7 @@ def test_a_preview_says_what_happens_to_each_job_and_changes_nothing(operations,
     assert len(requests(store)) == chosen, "the same request twice is one"
 
 
-def test_of_jobs_in_a_period_what_failed_is_retried_and_what_waits_is_cancelled(operations, store):
+def test_bulk_retries_failed_and_cancels_waiting_runs_of_jobs_in_a_period(operations, store):
     assert told(operations.bulk(BulkAction.RETRY, ["etl"], (), *WINDOW, preview=True)) == [(key(2).run_id, None, 1)]
     noted: list[BulkItem] = []
     done = operations.bulk(BulkAction.CANCEL, ["etl"], (), *WINDOW, audit=noted.append)

@@ -123,7 +123,7 @@ def test_the_place_of_a_mismatch_inside_a_list_is_named():
         from_data(jobs.Durations, data)
 
 
-def test_a_missing_field_and_a_text_that_is_no_json_are_errors():
+def test_a_missing_field_and_a_text_that_is_not_json_are_errors():
     with pytest.raises(ServerUnavailable, match=r"FutureCell\.count is missing"):
         from_data(FutureCell, {"at": "2026-03-02T09:00:00Z", "through": "2026-03-02T09:00:00Z"})
     with pytest.raises(ServerUnavailable, match="not JSON"):
@@ -139,7 +139,7 @@ def test_a_shared_result_is_encoded_once(encodings):
     assert len(encodings) == 1
 
 
-def test_of_a_refreshed_result_only_the_volatile_fields_are_encoded_again(encodings):
+def test_only_the_volatile_fields_of_a_refreshed_result_are_encoded_again(encodings):
     kept = replace(TIMELINE)
     to_json(refreshed(kept, now=NINE))
     encodings.clear()
@@ -158,7 +158,7 @@ def test_results_are_equal_by_their_fields_and_cannot_change():
         setattr(POINT, "run", "other")  # noqa: B010
 
 
-def test_a_value_that_is_no_result_is_not_encoded():
+def test_a_value_that_is_not_a_result_is_not_encoded():
     with pytest.raises(TypeError, match="set is not part of a result"):
         to_json(Percentiles(cast("float", {1}), None, None, None, None, None))
 

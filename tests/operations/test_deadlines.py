@@ -34,7 +34,7 @@ def why(store, when: str, now: float = 3.5) -> tuple[str, ...]:
         pytest.param(FAILED, True, {"has_failed": True, "paused_at": at(3)}, None, id="it is paused"),
     ],
 )
-def test_a_job_has_one_light_in_the_list_and_on_its_page(store, state, ends, record, light):
+def test_a_job_has_the_same_light_in_the_list_and_on_its_page(store, state, ends, record, light):
     one = job(WITHIN)
     fill(store, entry(3), watermark=3.5, one=one, **record)
     ran(store, key(3), at(3), at(3.1) if ends else None, state)

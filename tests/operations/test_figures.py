@@ -59,7 +59,7 @@ def test_cancelled_and_waiting_runs_are_no_failures_of_a_day_or_a_job(store, mak
     assert "1 succeeded, 1 failed, 2 cancelled (50.0% success)" in lines_of(operations.overview())[2]
 
 
-def test_an_hour_tells_cancelled_running_and_waiting_apart(store, make):
+def test_an_hour_separates_cancelled_running_and_waiting(store, make):
     fill(store, *(entry(hour) for hour in range(1, 5)), watermark=6)
     change(store, key(1), CANCELLED, at(1))
     change(store, key(2), WAITING, at(2))
@@ -96,7 +96,7 @@ def test_a_run_that_no_executor_has_started_does_not_run(store, make):
     assert operations.job("etl").status == "running"
 
 
-def test_of_a_job_that_was_skipped_every_time_the_skips_are_told(store, make):
+def test_of_a_job_that_was_skipped_every_time_the_skips_are_reported(store, make):
     fill(
         store,
         entry(1, state=SKIPPED, reason=SkipReason.OVERLAP),

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.model.instant import HOUR, MINUTE, SECOND
+from evertick.model.job import Job
+from evertick.model.policy import Policy
 from evertick.model.schedule import CronSpec, EverySpec
-from evertick.operations import load_forecast
-from evertick.operations.load_forecast import count_starts
+from evertick.operations import time_queries
+from evertick.operations.time_queries import count_starts
+from evertick.planning.jitter import starts_at
 from evertick.planning.schedules import compile_all, occurrences
 from tests.stores.building import NINE
 
@@ -19,14 +22,22 @@ HOURLY, MINUTELY = (CronSpec("0 * * * *", "UTC"),), (CronSpec("* * * * *", "UTC"
 OFTEN = (EverySpec(5 * SECOND),)
 
 
+def jobs_with(*schedules):
+    return [Job(f"job-{number}", "", specs) for number, specs in enumerate(schedules)]
+
+
+def delayed(name):
+    return Job(name, "", HOURLY, policy=Policy(jitter_us=20 * MINUTE))
+
+
 def test_jobs_that_share_a_minute_are_counted_together():
-    crowd = count_starts([HOURLY, HOURLY, MINUTELY], NINE, NINE + HOUR)
+    crowd = count_starts(jobs_with(HOURLY, HOURLY, MINUTELY), NINE, NINE + HOUR)
     assert crowd.minutes[NINE + HOUR] == 3
     assert (sum(crowd.minutes.values()), crowd.until) == (62, NINE + HOUR)
 
 
-def test_one_that_is_due_all_the_time_hides_nothing_behind_it():
-    crowd = count_starts([OFTEN, HOURLY], NINE, NINE + 24 * HOUR)
+def test_a_job_that_is_due_all_the_time_hides_no_other():
+    crowd = count_starts(jobs_with(OFTEN, HOURLY), NINE, NINE + 24 * HOUR)
     assert sum(crowd.minutes.values()) == 24 * 720 + 24
     assert max(crowd.minutes) == NINE + 24 * HOUR
 
@@ -36,21 +47,36 @@ def test_one_that_is_due_all_the_time_hides_nothing_behind_it():
     st.integers(-90 * SECOND, 90 * SECOND),
     st.integers(0, 3 * HOUR),
 )
-def test_it_counts_what_is_due_and_nothing_else(jobs, shift_us, length_us):
+def test_the_forecast_counts_what_is_due_and_nothing_else(jobs, shift_us, length_us):
     after = NINE + shift_us
     expected = Counter(
         at // MINUTE * MINUTE for specs in jobs for at in occurrences(compile_all(specs), after, after + length_us)
     )
-    assert count_starts(jobs, after, after + length_us).minutes == dict(sorted(expected.items()))
+    assert count_starts(jobs_with(*jobs), after, after + length_us).minutes == dict(sorted(expected.items()))
 
 
 def test_where_too_much_is_due_it_tells_how_far_it_counted(monkeypatch):
-    monkeypatch.setattr(load_forecast, "COUNTED_MAX", 100)
-    crowd = count_starts([MINUTELY], NINE, NINE + 24 * HOUR)
+    monkeypatch.setattr(time_queries, "COUNTED_MAX", 100)
+    crowd = count_starts(jobs_with(MINUTELY), NINE, NINE + 24 * HOUR)
     assert NINE + MINUTE < crowd.until < NINE + 2 * HOUR
     assert sum(crowd.minutes.values()) == (crowd.until - NINE) // MINUTE
 
 
 @pytest.mark.parametrize("jobs", [pytest.param([], id="no jobs"), pytest.param([()], id="a job without a schedule")])
 def test_where_nothing_is_due_there_are_no_minutes(jobs):
-    assert count_starts(jobs, NINE, NINE + HOUR).minutes == {}
+    assert count_starts(jobs_with(*jobs), NINE, NINE + HOUR).minutes == {}
+
+
+def test_a_start_delayed_by_jitter_counts_in_its_own_minute():
+    jobs = [delayed(name) for name in "abcdefgh"]
+    crowd = count_starts(jobs, NINE - MINUTE, NINE + HOUR - MINUTE)
+    assert crowd.minutes == dict(sorted(Counter(starts_at(job, NINE) // MINUTE * MINUTE for job in jobs).items()))
+    assert len(crowd.minutes) > 3, "the jobs are spread"
+
+
+def test_what_was_due_before_and_starts_later_by_jitter_counts_too():
+    job = delayed("a")
+    starts = starts_at(job, NINE)
+    assert starts > NINE
+    assert count_starts([job], NINE, NINE + HOUR - MINUTE).minutes == {starts // MINUTE * MINUTE: 1}
+    assert count_starts([job], starts, NINE + HOUR - MINUTE).minutes == {}

@@ -71,7 +71,7 @@ def operations(store, make):
     return make(job(TAGGED))
 
 
-def test_a_job_in_a_list_tells_how_it_stands(operations):
+def test_a_listed_job_has_its_status(operations):
     page = operations.list_jobs()
     (one,) = page.items
     assert (one.job, one.status, one.tags) == ("etl", "running", ("nightly", "sales"))
@@ -130,7 +130,7 @@ def test_an_unknown_word_is_refused_with_those_there_are(operations):
         operations.list_runs(limit=0)
 
 
-def test_one_job_tells_its_definition_without_the_values_of_its_environment(store, make):
+def test_a_job_tells_its_definition_without_the_values_of_its_environment(store, make):
     text = TEXT + "env: {TOKEN: s3cret-value}\nparams: {FORMAT: {default: csv, enum: [csv, json]}}\n"
     fill(store, watermark=4, one=job(text))
     found = make(job(text)).job("etl")
@@ -140,7 +140,7 @@ def test_one_job_tells_its_definition_without_the_values_of_its_environment(stor
     assert [step.kind for step in found.definition.steps] == ["command"]
 
 
-def test_a_job_that_only_the_ledger_knows_is_told_as_far_as_it_does(store, make):
+def test_a_job_that_only_the_ledger_knows_is_reported_as_far_as_it_does(store, make):
     fill(store, watermark=4)
     found = make().job("etl")
     assert (found.is_defined, found.definition, found.schedules) == (
@@ -150,7 +150,7 @@ def test_a_job_that_only_the_ledger_knows_is_told_as_far_as_it_does(store, make)
     )
 
 
-def test_a_job_that_nobody_knows_is_not_found_and_the_nearest_is_named(operations):
+def test_an_unknown_job_is_not_found_and_the_nearest_name_is_suggested(operations):
     for ask in (
         operations.job,
         operations.explain,
@@ -163,7 +163,7 @@ def test_a_job_that_nobody_knows_is_not_found_and_the_nearest_is_named(operation
             ask("elt")
 
 
-def test_rules_and_steps_are_told(make):
+def test_rules_and_steps_are_reported(make):
     text = "steps:\n- {name: a, command: x}\n- {name: b, command: y, depends: [a]}\n"
     operations = make(job(text, "one"), job("after: one\ncommand: x\n", "two"))
     graph = operations.graph("one")
@@ -181,7 +181,7 @@ def test_why_is_answered_for_a_time_and_for_a_run(operations):
     assert (by_id.outcome, by_id.run.exit_code) == ("failed", 3)
 
 
-def test_what_would_be_caught_up_is_told(store, make):
+def test_the_preview_lists_what_would_be_caught_up(store, make):
     text = TEXT + "catchupWindow: 6h\noverlapPolicy: all\n"
     fill(store, watermark=1, one=job(text))
     found = make(job(text)).catchup("etl")
@@ -208,7 +208,7 @@ def test_what_comes_next_leaves_out_what_is_paused_and_a_plan_tells_it(store, ma
     assert operations.plan("2026-03-02T05:30:00Z", limit=1).has_more
 
 
-def test_what_comes_next_is_worked_out_anew_once_it_has_come(store, make):
+def test_the_next_occurrence_is_computed_again_once_it_is_past(store, make):
     hour = [4.5]
     folder = Folder(jobs={"etl": job()})
     operations = LocalOperations(store, lambda: folder, now=lambda: at(hour[0]))
@@ -280,7 +280,7 @@ def test_runs_are_found_by(operations, how, hours):
     assert found.next == ("etl@2026-03-02T03:00:00Z" if how == {"limit": 2} else None)
 
 
-def test_gaps_are_told(store, make):
+def test_gaps_are_reported(store, make):
     fill(
         store,
         entry(1, state=SKIPPED, reason=SkipReason.MISSED, through=at(3), occurrences=3),
@@ -296,7 +296,7 @@ def test_gaps_are_told(store, make):
     )
 
 
-def test_a_run_tells_what_can_be_done(make, operations):
+def test_a_run_has_its_next_steps(make, operations):
     active = operations.run("etl@2026-03-02T04:00:00Z")
     assert (active.can_cancel, active.can_retry) == (True, False)
     ended = operations.run("etl@2026-03-02T01:00:00Z")
@@ -380,7 +380,7 @@ def test_what_began_before_the_timeline_and_goes_on_is_part_of_it(operations):
     assert [mark.run for mark in lane.marks] == ["etl@2026-03-02T04:00:00Z"]
 
 
-def test_the_overview_tells_the_day(operations):
+def test_the_overview_has_the_figures_of_the_day(operations):
     found = operations.overview()
     assert (found.jobs.total, found.jobs.running, found.jobs.idle) == (1, 1, 0)
     assert [found.day.succeeded, found.day.failed, found.day.skipped, found.day.running] == [1, 1, 1, 1]
@@ -393,7 +393,7 @@ def test_the_overview_tells_the_day(operations):
     assert not found.scheduler.alive
 
 
-def test_one_that_is_due_and_fails_all_the_time_leaves_room_for_others(make, store):
+def test_a_job_that_is_due_and_fails_all_the_time_leaves_room_for_others(make, store):
     often, seldom = job("schedule: {every: 5s}\ncommand: x\n", "often"), job()
     keys = [key(1), *(RunKey(often.id, at(3) + number * MINUTE) for number in range(30))]
     fill(store, *(Entry(one, PLANNED, Trigger.SCHEDULER, one.scheduled_for) for one in keys), watermark=4)
@@ -537,7 +537,7 @@ def test_a_refusal_is_raised(operations, store):
         operations.resume("etl", request_id="r1")
 
 
-def test_what_has_ended_is_not_cancelled_and_what_goes_on_is_not_retried(operations):
+def test_an_ended_run_is_not_cancelled_and_an_active_run_is_not_retried(operations):
     with pytest.raises(Conflict, match="has ended"):
         operations.cancel("etl@2026-03-02T01:00:00Z", request_id=next(IDS))
     with pytest.raises(Conflict, match="is running"):

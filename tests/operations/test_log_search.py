@@ -29,13 +29,13 @@ RUN = "etl@2026-03-02T01:00:00Z"
         pytest.param("one\ntwo\n", "three", [], id="nowhere"),
     ],
 )
-def test_where_a_text_stands(text, wanted, hits):
+def test_the_places_of_a_text(text, wanted, hits):
     found = search_lines([text.encode()], wanted)
     assert ([(hit.line, hit.offset) for hit in found.hits], found.total) == (list(hits), len(hits))
 
 
 @given(st.text(alphabet="ab\n", max_size=80), st.integers(1, 7))
-def test_it_is_the_same_however_the_log_is_cut(text, size):
+def test_a_search_finds_the_same_however_the_log_is_cut(text, size):
     data = text.encode()
     pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
     lines = text.split("\n")
@@ -45,7 +45,7 @@ def test_it_is_the_same_however_the_log_is_cut(text, size):
     assert all(data[hit.offset :].startswith(lines[hit.line - 1].encode()) for hit in found.hits)
 
 
-def test_of_very_many_lines_the_first_are_told_and_all_are_counted():
+def test_the_first_of_very_many_lines_are_reported_and_all_are_counted():
     found = search_lines([b"x\n" * 2 * HITS_MAX], "x")
     assert (len(found.hits), found.total) == (HITS_MAX, 2 * HITS_MAX)
 

@@ -108,7 +108,7 @@ def test_a_member_names_its_runs_of_a_broadcast_only_what_is_left(places):
     assert (found[2].is_healthy, found[2].running) == (False, None)
 
 
-def test_without_a_scheduler_the_ledger_tells_what_runs_where(places):
+def test_without_a_scheduler_the_ledger_shows_what_runs_where(places):
     found = places("fleet:ex-a", "local@a1", told={})
     assert {name: (one.is_known, one.active) for name, one in found.items()} == {
         "fleet": (False, 1),

@@ -90,7 +90,7 @@ PIECES = st.sampled_from(["x\n", "y", "\n", "z\nz\n"])
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), PIECES), max_size=20))
-def test_it_is_the_same_however_often_it_was_read_while_it_grew(events):
+def test_a_merged_log_is_the_same_however_often_it_was_read_while_it_grew(events):
     """Read after each output, and once at the end."""
     steps = {name: Printed(name) for name in "abc"}
     often, seconds = MergedLog(), 0.0

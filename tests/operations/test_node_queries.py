@@ -67,7 +67,7 @@ def test_a_node_that_is_alive_is_not_waited_for(store):
     assert Ledger(store, is_alive=True).node("east").awaited_until is None
 
 
-def test_what_becomes_of_a_run_is_told_by_its_policy_and_its_losses(store):
+def test_the_future_of_a_run_follows_from_its_policy_and_its_losses(store):
     assert Ledger(store, one=AT_MOST_ONCE).node("east").runs[0].if_lost == "lost"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from evertick.model.blackout import Blackout
 from evertick.model.lifecycle import WAITING, SkipReason
 from evertick.model.policy import Missed
 from evertick.operations.preview import preview_catchup
@@ -47,7 +50,7 @@ def test_a_paused_job_is_previewed_as_its_resume(store):
     assert {fate.reason for fate in found.fates} == {SkipReason.PAUSED}
 
 
-def test_the_backlog_is_told_and_not_planned_again(store):
+def test_the_backlog_is_reported_and_not_planned_again(store):
     fill(store, entry(1), watermark=1.5)
     change(store, key(1), WAITING, at(1))
     found = preview_catchup(store, job(TEXT + "catchupWindow: 6h\noverlapPolicy: all\n"), at(3.5))
@@ -58,7 +61,7 @@ def test_a_job_that_the_ledger_does_not_know_catches_nothing_up(store):
     assert preview_catchup(store, job(), at(5.5)).watermark is None
 
 
-def test_the_rules_of_a_job_are_told_with_their_places():
+def test_the_rules_of_a_job_are_reported_with_their_places():
     text = TEXT + "catchupWindow: 6h\noverlapPolicy: latest\nretryPolicy: {maxRetries: 2}\npriority: 3\n"
     rules = {rule.name: (rule.value, rule.origin) for rule in explain(job(text))}
     assert rules["start.0"] == ("0 * * * * (Europe/Berlin)", "jobs/etl.yaml:1")
@@ -81,5 +84,11 @@ def test_the_rules_of_a_job_are_told_with_their_places():
         pytest.param("blockStrategy: COVER\n", "blockStrategy: COVER", id="another system's word"),
     ],
 )
-def test_the_overlap_rule_is_told_in_the_word_it_was_written_with(written, words):
+def test_the_overlap_rule_is_reported_in_the_word_it_was_written_with(written, words):
     assert overlap_words(job(TEXT + written)) == words
+
+
+def test_the_rules_name_a_blackout_by_its_window():
+    blacked_out = replace(job(), blackouts=(Blackout(at(1), at(2), "upgrade"),))
+    (value,) = [rule.value for rule in explain(blacked_out) if rule.name == "blackout.0"]
+    assert value == "from 2026-03-02T01:00:00Z to 2026-03-02T02:00:00Z: upgrade"

@@ -36,7 +36,7 @@ def given(row: LedgerRow, job: Job | None = JOB, *, from_failed: bool = True) ->
 
 
 @pytest.mark.parametrize("state", [FAILED, LOST])
-def test_the_next_run_is_told_which_steps_succeeded_and_what_they_handed_on(state):
+def test_the_next_run_receives_which_steps_succeeded_and_what_they_handed_on(state):
     earlier = given(line(FETCHED, FAILED_LOAD, state=state, params='{"DAY": "monday"}'))
     assert earlier["DAY"] == "monday"
     assert (earlier["resume_from"]["run"], earlier["resume_from"]["attempt"]) == (KEY.run_id, 2)

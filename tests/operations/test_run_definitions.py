@@ -46,7 +46,7 @@ def edited(store, make):
     return make(third)
 
 
-def test_a_run_tells_what_its_job_was_and_what_has_changed_since(edited):
+def test_a_run_has_the_definition_it_ran_and_the_changes_since(edited):
     run = edited.run(key(1).run_id)
     assert (run.definition is not None, run.is_definition_current) == (True, False)
     told = edited.run_definition(key(1).run_id)
@@ -56,7 +56,7 @@ def test_a_run_tells_what_its_job_was_and_what_has_changed_since(edited):
     assert changed == [("before", "command: echo second"), ("after", "command: echo third")]
 
 
-def test_an_attempt_before_the_newest_tells_its_own(edited):
+def test_an_earlier_attempt_has_its_own_definition(edited):
     assert "command: echo first" in edited.run_definition(key(1).run_id, 1).text
 
 
@@ -70,7 +70,7 @@ def test_a_run_of_the_definition_of_today_says_so(make, store):
     assert {one.side for one in told.changes} == {"both"}
 
 
-def test_the_run_of_a_job_that_is_gone_still_tells_what_it_was(edited, store):
+def test_the_run_of_a_deleted_job_still_has_its_definition(edited, store):
     gone = LocalOperations(store, Folder, now=lambda: at(4.5))
     assert gone.run(key(1).run_id).is_definition_current is None
     told = gone.run_definition(key(1).run_id)
@@ -92,7 +92,7 @@ def test_where_it_is_not_known_the_reason_is(make, store, hour, attempt, told):
         make(job()).run_definition(key(hour).run_id, attempt)
 
 
-def test_every_attempt_is_told_with_its_own_steps(edited):
+def test_every_attempt_is_reported_with_its_own_steps(edited):
     first, second = edited.run(key(1).run_id).attempts
     assert (first.state, first.exit_code, first.detail) == ("failed", 3, "no")
     assert [(step.name, step.state, step.duration_seconds) for step in first.steps] == [("main", "failed", 1.0)]
@@ -100,7 +100,7 @@ def test_every_attempt_is_told_with_its_own_steps(edited):
     assert [step.state for step in second.steps] == ["succeeded"]
 
 
-def test_a_run_between_two_attempts_tells_how_the_last_one_ended(store, make):
+def test_a_run_between_two_attempts_has_the_end_of_the_last_one(store, make):
     fill(store, entry(1), watermark=4)
     failed = AttemptRecord(1, "timed_out", at(1), at(1) + SECOND)
     change(store, key(1), LAUNCHING, at(1), attempt=1)

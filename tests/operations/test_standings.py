@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evertick.definitions.source import Folder
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, to_datetime
-from evertick.model.ledger import Batch
+from evertick.model.ledger import Batch, bucket_of
 from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, JobStatus, SkipReason
 from evertick.operations.local import LocalOperations
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
@@ -29,7 +28,7 @@ def standing_of(store, jobs, now):
         pytest.param({"retired_at": at(3)}, None, JobStatus.DISABLED, id="its definition is gone"),
     ],
 )
-def test_a_job_stands_as_its_record_says(store, record, written, status):
+def test_a_job_has_the_status_of_its_record(store, record, written, status):
     fill(store, watermark=4, **record)
     jobs = {} if written is None else {"etl": job(TEXT + written)}
     found = standing_of(store, jobs, at(4.5))

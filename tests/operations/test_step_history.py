@@ -46,7 +46,7 @@ def test_runs_count_on_the_weekday_of_the_zone_of_the_job(operations):
     ]
 
 
-def test_what_there_is_not_is_refused(operations):
+def test_an_unknown_job_and_a_limit_of_zero_are_refused(operations):
     with pytest.raises(NotFound):
         operations.step_history("nobody")
     with pytest.raises(InvalidArgument):

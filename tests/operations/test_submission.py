@@ -35,7 +35,7 @@ def answer(store, answered):
     store.commit(Batch(by="a1/1#9", answers={"r1": answer_text(answered)}))
 
 
-def test_an_answer_is_there_once_somebody_gave_it(store):
+def test_an_answer_is_there_once_it_is_given(store):
     submit(store, trigger_request("r1", "etl", at(1)))
     assert answer_to(store, "r1") is None
     answer(store, Answer(run_id="etl@x"))
@@ -64,7 +64,7 @@ def test_a_refusal_is_raised_with_its_reason(store, refusal, kind):
         pytest.param([], id="of another shape"),
     ],
 )
-def test_a_request_that_this_version_cannot_read_is_refused_and_holds_up_nobody(store, payload):
+def test_a_request_of_a_newer_version_is_refused_and_blocks_no_other(store, payload):
     submit(store, trigger_request("r1", "etl", at(1))._replace(payload=json.dumps(payload)))
     submit(store, trigger_request("r2", "etl", at(2)))
     assert [message.request_id for message in messages_of(store, store.claim(None, 10))] == ["r2"]
@@ -112,7 +112,7 @@ def test_a_run_is_found_by_its_id(store):
 
 
 @pytest.mark.parametrize("text", ["etl", "@2026-03-02T02:00:00Z", "etl@", "etl@noon", "etl@2026-03-02T02:00:00"])
-def test_what_is_no_id_of_a_run_is_refused(text):
+def test_an_invalid_run_id_is_refused(text):
     with pytest.raises(InvalidArgument, match="invalid run id"):
         read_run_id(text)
 

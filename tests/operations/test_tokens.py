@@ -32,7 +32,7 @@ def test_a_token_is_shown_once_and_known_again(tokens, tmp_path):
     assert (tmp_path / "tokens.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_another_text_is_nobodys(tokens):
+def test_another_text_belongs_to_no_token(tokens):
     _, text = tokens.create("ci", Role.VIEWER)
     for wrong in (text[:-1], text + "x", text.swapcase(), "", "evt_", text.replace("evt", "evx"), "\ud800" * 60):
         assert tokens.check(wrong) is None
@@ -47,7 +47,7 @@ def test_a_token_ends_when_its_time_comes(tokens, clock):
         tokens.create("late", Role.VIEWER, expires_at=MIDNIGHT)
 
 
-def test_what_another_process_does_is_seen_at_once(tokens, tmp_path):
+def test_changes_of_another_process_are_seen_at_once(tokens, tmp_path):
     other = Tokens(tmp_path)
     _, text = other.create("ci", Role.VIEWER)
     assert tokens.check(text)
@@ -93,7 +93,7 @@ def test_many_at_once_lose_none(tmp_path):
     assert len(Tokens(tmp_path).list()) == 12
 
 
-def test_a_file_that_others_may_read_or_nobody_can_is_refused(tokens, tmp_path):
+def test_a_file_that_others_may_read_or_that_is_unreadable_is_refused(tokens, tmp_path):
     _, text = tokens.create("ci", Role.VIEWER)
     (tmp_path / "tokens.json").chmod(0o644)
     with pytest.raises(SettingsError, match="chmod 600"):

@@ -11,7 +11,7 @@ from evertick.errors import InvalidArgument, NotFound
 from evertick.model.instant import to_datetime
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import CANCELLED, RUNNING, SUCCEEDED, Trigger
-from evertick.operations import time_queries
+from evertick.operations import calendar_days
 from evertick.operations.local import LocalOperations
 from evertick.operations.requests import backfill_request
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key
@@ -40,13 +40,13 @@ def test_the_days_to_come_of_all_jobs_are_counted(make):
     assert planned(operations) == [0, 2 * 19, 2 * 24 + 1, 2 * 24 + 1]
 
 
-def test_what_is_paused_or_disabled_does_not_count(store, make):
+def test_paused_and_disabled_jobs_do_not_count(store, make):
     fill(store, watermark=4, **PAUSED)
     assert planned(make(job(), job(NIGHTLY + "enabled: false\n", "off"), job(NIGHTLY, "c"))) == [0, 0, 1, 1]
 
 
-def test_of_too_much_the_nearest_days_are_counted(make, monkeypatch):
-    monkeypatch.setattr(time_queries, "AHEAD_MAX", 4)
+def test_beyond_the_limit_only_the_nearest_days_are_counted(make, monkeypatch):
+    monkeypatch.setattr(calendar_days, "AHEAD_MAX", 4)
     assert planned(make(job(), job(NIGHTLY, "c"))) == [0, 19, 25, None]
 
 
@@ -87,7 +87,7 @@ def carry_out(store, name, *states):
         change(store, key(hour, name), state, at(4))
 
 
-def test_backfills_are_listed_those_that_go_on_first(store, make):
+def test_backfills_are_listed_those_in_progress_first(store, make):
     fill(store, watermark=4)
     carry_out(store, ask(store, "new", [2, 3], 4), (2, SUCCEEDED), (3, CANCELLED))
     carry_out(store, ask(store, "old", [1, 2], 2), (1, SUCCEEDED), (2, RUNNING))

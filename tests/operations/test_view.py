@@ -15,7 +15,7 @@ from evertick.operations.timeline import KEPT_MAX
 from tests.operations.ledger import at, entry, fill, job, key, ran
 
 
-def test_what_many_ask_of_all_jobs_is_worked_out_once(store):
+def test_concurrent_questions_about_all_jobs_are_computed_once(store):
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
@@ -94,7 +94,7 @@ def test_what_was_dear_to_make_rests_for_longer(store):
     assert operations.view() is not view
 
 
-def test_an_answer_that_failed_is_worked_out_anew():
+def test_a_failed_answer_is_computed_again():
     view = View(Folder(jobs={}), Snapshot(jobs=(), open_runs=(), floors={}))
     with pytest.raises(ZeroDivisionError):
         view.kept("question", lambda: 1 // 0)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from evertick.errors import InvalidArgument, NotFound
-from evertick.model.bucket import bucket_of
 from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
-from evertick.model.ledger import Batch
+from evertick.model.ledger import Batch, bucket_of
 from evertick.model.lifecycle import FAILED, LAUNCHING, RETRYING, RUNNING, SKIPPED, WAITING, SkipReason, Trigger
 from evertick.operations.results.requests import NextStepKind
 from evertick.operations.submission import read_run_id
@@ -44,7 +43,7 @@ def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
     assert answer.other.key == key(1)
 
 
-def test_what_was_asked_for_and_skipped_is_asked_for_again_and_not_looked_for_in_the_schedule(store):
+def test_a_skipped_requested_run_is_requested_again_and_not_looked_for_in_the_schedule(store):
     asked = entry(1.5, key=key(1.5, "cli-1"), trigger=Trigger.MANUAL, state=SKIPPED, reason=SkipReason.OVERLAP)
     fill(store, asked, watermark=3)
     steps = explain_occurrence(store, "etl", key(1.5, "cli-1"), {"etl": job()}, at(2)).next_steps
@@ -53,7 +52,7 @@ def test_what_was_asked_for_and_skipped_is_asked_for_again_and_not_looked_for_in
     ]
 
 
-def test_what_ended_an_attempt_is_not_said_of_the_one_that_runs_now(store):
+def test_the_detail_of_the_previous_attempt_is_not_shown_as_the_running_ones(store):
     fill(store, entry(1), watermark=2)
     ran(store, key(1), at(1), None)
     change(store, key(1), RETRYING, at(1.1), retry_at=at(1.2), detail="exit code 5")
@@ -63,7 +62,14 @@ def test_what_ended_an_attempt_is_not_said_of_the_one_that_runs_now(store):
     assert "previous attempt: exit code 5" in ask(store, "2026-03-02T02:00").sentences
 
 
-def test_one_that_waited_itself_is_not_called_active(store):
+def test_the_rule_of_a_caught_up_run_is_named_once(store):
+    fill(store, entry(1, trigger=Trigger.CATCHUP), watermark=2)
+    ran(store, key(1), at(1), at(1.5))
+    told = ask(store, "2026-03-02T02:00", CATCHING_UP).sentences
+    assert [one for one in told if one.startswith("rule: ")] == ["rule: missed: first, from default of catchupWindow"]
+
+
+def test_a_run_that_waited_itself_is_not_called_active(store):
     fill(store, entry(1), entry(2), watermark=3)
     ran(store, key(1), at(2.5), at(2.75))
     facts = facts_text(Facts(other=key(1).run_id, other_state="waiting"))
@@ -159,7 +165,7 @@ def test_every_reason_for_a_skip_is_answered(store, reason):
     assert answer.ruling.advice.startswith("to ")
 
 
-def test_a_gap_is_told_by_its_extent(store):
+def test_a_gap_is_reported_by_its_extent(store):
     gap = entry(1, state=SKIPPED, reason=SkipReason.PAUSED, through=at(12), occurrences=12, detail="the job was paused")
     fill(store, gap, watermark=12)
     answer = ask(store, "2026-03-02T05:00", now=12.5)
@@ -168,7 +174,7 @@ def test_a_gap_is_told_by_its_extent(store):
     assert ask(store, "2026-03-02T05:20", now=12.5).outcome == "no occurrence"
 
 
-def test_a_run_is_told_by_its_course(store):
+def test_a_run_is_reported_by_its_course(store):
     fill(store, entry(2), watermark=6)
     ran(store, key(2), at(2) + 12 * MILLISECOND, at(2) + 63 * SECOND, FAILED, exit_code=3, detail="step 'x' failed")
     answer = ask(store, "2026-03-02T03:00")
@@ -185,7 +191,7 @@ def test_a_run_is_told_by_its_course(store):
     ]
 
 
-def test_one_that_waits_names_what_it_waits_for(store):
+def test_a_run_that_waits_names_what_it_waits_for(store):
     fill(store, entry(1), entry(2), watermark=6)
     ran(store, key(1), at(1), None)
     change(store, key(2), WAITING, at(2))
@@ -276,7 +282,7 @@ def test_a_job_that_is_not_there_names_the_nearest(store):
 
 
 @pytest.mark.parametrize("when", ["someday", "25:00", "0001-01-01T00:00"])
-def test_what_is_no_time_is_refused(store, when):
+def test_an_invalid_time_is_refused(store, when):
     fill(store, watermark=1)
     with pytest.raises(InvalidArgument):
         ask(store, when)
@@ -309,7 +315,7 @@ def test_a_run_that_has_not_started_says_how_long_it_should_have(store, late, sa
         pytest.param(1_200, "it is stuck and waits for nothing; the scheduler retries it", id="long ago"),
     ],
 )
-def test_an_overdue_run_beside_a_scheduler_at_work_is_said_to_be_stuck(store, late, said):
+def test_an_overdue_run_beside_a_working_scheduler_is_reported_as_stuck(store, late, said):
     fill(store, entry(2), watermark=6)
     store.commit(Batch(by="a1/1#2", floors={bucket_of("etl"): at(6)}))
     assert said in ask(store, "2026-03-02T03:00", now=2 + late / 3_600).sentences[1]

@@ -60,13 +60,13 @@ def test_afterwards_too(queued):
     assert queued.ledger("z") == ["09:00 succeeded"]
 
 
-def test_programs_are_told_the_same_as_fields(queued):
+def test_programs_receive_the_same_as_fields(queued):
     (wait,) = run_summary(queued.rows("z")[0]).waits
     assert (wait.kind, wait.name, wait.limit) == ("queue", "db", 2)
     assert wait.runs == (f"a@{NINE}", f"b@{NINE}")
 
 
-def test_what_a_run_waits_for_is_fields(queued):
+def test_a_blocker_of_a_waiting_run_has_fields(queued):
     row = queued.rows("z")[0]
     jobs = {**queued.jobs, "z": replace(queued.jobs["z"], origins={"queue": Origin("jobs/z.yaml", 7)})}
     (now,) = find_waits(queued.store, row, jobs).blockers
@@ -101,7 +101,7 @@ def test_the_job_before_it_and_its_state_are_named():
     assert f"because of a@{NINE}, which is succeeded" in told
 
 
-def test_a_chained_run_names_the_run_before_it_and_how_that_stands():
+def test_a_chained_run_names_the_run_before_it_and_its_state():
     here = world(job("a"), replace(job("z"), schedules=(), after=After(("a",))))
     here.run_until("09:00:05")
     requests = [one for one in here.store.claim(None, 100) if one.kind is RequestKind.CHAIN]

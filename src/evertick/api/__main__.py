@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import logging
 import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from evertick.api.feed import Feed
@@ -16,14 +16,21 @@ from evertick.definitions.cache import FILE_NAME as DEFINITION_CACHE
 from evertick.definitions.watch import FolderWatch
 from evertick.dispatch.control_client import ControlClient
 from evertick.errors import EvertickError
-from evertick.hardening import hide_process
 from evertick.location import locate
+from evertick.long_lived import end_with_any_thread, hide_process, limit_heaps, tune_collector
+from evertick.operations.local import LocalOperations
 from evertick.settings import Settings
 from evertick.settings.parts import variable_of
 from evertick.stores import open_store
 
+log = logging.getLogger("evertick.api")
+
 NICENESS = 10
 """Lower priority than the scheduler: if both need a processor, jobs start first and responses come a little later."""
+
+COLLECTED_AFTER = (20_000, 5, 5)
+"""Each response leaves some objects that only the collector can free (SQL statements refer to themselves), and those
+that a collection meets in use wait for the next generation: it must come in minutes, not in days."""
 
 
 def main() -> int:
@@ -37,6 +44,8 @@ def main() -> int:
     named = {name: getattr(chosen, name) for name in ("config", "store", "node", "host", "port")}
     named |= {key: os.environ.get(variable_of(key)) for key in chosen.option}
     hide_process()
+    limit_heaps()
+    end_with_any_thread()
     try:
         settings = Settings.load(chosen.folder, overrides=named)
         state_folder = Path(chosen.state_folder or settings.state_folder(chosen.folder))
@@ -62,21 +71,30 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
         app_state = open_app_state(store, url, watch.snapshot, settings, state_folder, folder=folder, control=control)
         server = ApiServer(app_state)
         # In parallel to the start: ten thousand files take a while, and what the ledger knows can be shown meanwhile.
-        threading.Thread(target=follow_folder, args=(watch, app_state.feed), name="evertick-watch", daemon=True).start()
-        gc.set_threshold(50_000, 20, 50)
+        following = (watch, app_state.feed, partial(prepare, app_state.operations))
+        threading.Thread(target=follow_folder, args=following, name="evertick-watch", daemon=True).start()
         server.run(tell, shows_life=True)
     finally:
         watch.stop()
         store.close()
 
 
-def follow_folder(watch: FolderWatch, feed: Feed) -> None:
+def prepare(operations: LocalOperations) -> None:
+    """Compute what people look at first: zones, schedules and statements are then known when they look."""
+    try:
+        operations.overview()
+        operations.calendar()
+    except Exception as error:
+        log.warning("api.unprepared reason=%s", error)  # such as a ledger that is away: a response will say it
+
+
+def follow_folder(watch: FolderWatch, feed: Feed, prepare: Callable[[], None]) -> None:
     """Load the job files, then notify the pages of each change as soon as responses show it."""
     watch.load()
     feed.tell_reset()  # earlier responses had no definitions
     # Definitions are permanent objects: garbage collection over ten thousand of them would delay every response.
-    gc.collect()
-    gc.freeze()
+    tune_collector(COLLECTED_AFTER)
+    prepare()
     # Responses use this watch, the scheduler's events its own: the scheduler may see an edit first, and a page that
     # asks
     # then would get a response from before the edit.

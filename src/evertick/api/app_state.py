@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from evertick.api.feed import Feed
 from evertick.api.loop_priority import LoopPriority, NoPriority
@@ -19,6 +19,9 @@ from evertick.operations.audit import Audit
 from evertick.operations.local import LocalOperations
 from evertick.operations.tokens import Role, Tokens
 from evertick.settings import Settings
+
+if TYPE_CHECKING:
+    from evertick.web import Site
 
 FAILURES_MAX: Final = 10
 WINDOW_SECONDS: Final = 60.0
@@ -104,7 +107,7 @@ class AppState:
     members: Members | None = None
     """None: there are no members to drain."""
     loop_priority: LoopPriority = field(default_factory=NoPriority)
-    site: Any = None
+    site: Site | None = None
     """The page's files; None if they were not built."""
 
     def sign(self, text: str) -> str:

@@ -11,7 +11,7 @@ import functools
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import anyio.to_thread
@@ -19,6 +19,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -146,7 +147,7 @@ class AuthMiddleware:
             if not has_only_looked and _is_noted(method, route, status, request):
                 await self._note(scope, f"{method} {route or 'nothing'}", asked, address, status)
 
-    async def _why_not_noted(self) -> object:
+    async def _why_not_noted(self) -> Response | None:
         """Why an action must not happen now: it would not be in the audit log. None: it may."""
         if not self._app_state.settings.api.require_audit:
             return None
@@ -165,7 +166,7 @@ class AuthMiddleware:
         except AuditUnavailable as error:
             log.error("audit.not_written action=%s status=%d reason=%s", action, status, error)
 
-    def _admit(self, request: Request, address: str, role: Role | str | None) -> tuple[Caller | None, Any]:
+    def _admit(self, request: Request, address: str, role: Role | str | None) -> tuple[Caller | None, Response | None]:
         """The caller, and the refusal; None: the request may pass."""
         app_state, method, headers = self._app_state, request.method, request.headers
         if not _is_our_name(headers.get("host", ""), app_state.hosts):
@@ -271,11 +272,11 @@ def _is_same_origin(request: Request) -> bool:
     return parts.netloc.lower() == headers.get("host", "").lower() and parts.scheme in ("http", "https")
 
 
-def _unproved(detail: str) -> object:
+def _unproved(detail: str) -> Response:
     return problem(401, detail, headers={"www-authenticate": 'Bearer realm="evertick"'})
 
 
-def too_often(wait: float) -> Any:
+def too_often(wait: float) -> Response:
     """The response to a caller that has failed too often."""
     return problem(429, "too many failed attempts.", headers={"retry-after": str(int(wait) + 1)})
 

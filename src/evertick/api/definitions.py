@@ -7,9 +7,10 @@ its own role.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Path, Request
 from pydantic import Field
@@ -17,6 +18,7 @@ from pydantic import Field
 from evertick.api.app_state import AppState
 from evertick.api.route_decorators import At, Body, JobId, Routes
 from evertick.definitions.fields.values import job_id_of
+from evertick.definitions.importers.imported import Imported
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.source import past_one_offs, read_source
 from evertick.errors import Conflict, DefinitionError, InvalidArgument, NotFound
@@ -125,7 +127,7 @@ def import_definitions(
         raise InvalidArgument(
             f"'{body.timezone}' is not a time zone.", hint="Write an IANA name: Europe/Berlin.", field="timezone"
         )
-    readers: Any = {
+    readers: Mapping[str, Callable[..., Imported]] = {
         "crontab": read_crontab,
         "systemd": read_systemd,
         "kubernetes": read_cron_jobs,

@@ -10,15 +10,17 @@ A delta is JSON too. It is one of
 from __future__ import annotations
 
 import json
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-Delta: TypeAlias = dict[str, Any]
+from evertick.model.plain_json import Json
+
+Delta: TypeAlias = dict[str, Json]
 
 NAMED_BY: Final = ("run", "job", "name", "at", "id", "key")
 """Fields that name an item of a list: an item with the same values is the same thing, changed."""
 
 
-def delta_of(old: Any, new: Any) -> Delta | None:
+def delta_of(old: Json, new: Json) -> Delta | None:
     """The delta from one JSON value to another; None if they are equal."""
     if isinstance(old, dict) and isinstance(new, dict):
         return _delta_of_objects(old, new)
@@ -28,7 +30,7 @@ def delta_of(old: Any, new: Any) -> Delta | None:
     return None if type(old) is type(new) and old == new else {"value": new}
 
 
-def _delta_of_objects(old: dict[str, Any], new: dict[str, Any]) -> Delta | None:
+def _delta_of_objects(old: dict[str, Json], new: dict[str, Json]) -> Delta | None:
     fields = {}
     for name, value in new.items():
         found = delta_of(old[name], value) if name in old else {"value": value}
@@ -40,7 +42,7 @@ def _delta_of_objects(old: dict[str, Any], new: dict[str, Any]) -> Delta | None:
     return {"fields": fields, "removed": removed} if removed else {"fields": fields}
 
 
-def _delta_of_lists(old: list[Any], new: list[Any]) -> Delta | None:
+def _delta_of_lists(old: list[Json], new: list[Json]) -> Delta | None:
     old_texts, new_texts = list(map(_text_of, old)), list(map(_text_of, new))
     if old_texts == new_texts:
         return None
@@ -49,13 +51,15 @@ def _delta_of_lists(old: list[Any], new: list[Any]) -> Delta | None:
         first_places.setdefault(text, place)
     named = {name: place for place, item in enumerate(old) if (name := _name_of(item)) is not None}
     pieces: list[Delta] = []
+    copied: list[int] = []  # the last piece, if it copies
     next_place = -1  # of the old list, behind what was copied last
     for item, text in zip(new, new_texts, strict=True):
         if 0 <= next_place < len(old) and old_texts[next_place] == text:
-            pieces[-1]["copy"][1] += 1
+            copied[1] += 1
             next_place += 1
         elif text in first_places:
-            pieces.append({"copy": [first_places[text], 1]})
+            copied = [first_places[text], 1]
+            pieces.append({"copy": copied})
             next_place = first_places[text] + 1
         else:
             pieces.append(_piece_of(old, named, item))
@@ -63,16 +67,17 @@ def _delta_of_lists(old: list[Any], new: list[Any]) -> Delta | None:
     return {"items": pieces}
 
 
-def _piece_of(old: list[Any], named: dict[Any, int], item: Any) -> Delta:
+def _piece_of(old: list[Json], named: dict[tuple[str, ...], int], item: Json) -> Delta:
     """An item that the old list does not have: what has changed in the one of the same name, or the whole."""
-    place = named.get(_name_of(item))
+    name = _name_of(item)
+    place = None if name is None else named.get(name)
     found = None if place is None else delta_of(old[place], item)
     if place is None or found is None:
         return {"value": item}
     return {"from": place, **found}
 
 
-def _name_of(item: Any) -> tuple[str, ...] | None:
+def _name_of(item: Json) -> tuple[str, ...] | None:
     if not isinstance(item, dict):
         return None
     # As text: what names an item is one, and a list could not be looked up.
@@ -80,5 +85,5 @@ def _name_of(item: Any) -> tuple[str, ...] | None:
     return found if any(name in item for name in NAMED_BY) else None
 
 
-def _text_of(value: Any) -> str:
+def _text_of(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

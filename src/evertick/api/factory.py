@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
 
 from evertick.api.app_state import KEY_FILE, AppState, Limiter, Members
 from evertick.api.feed import RESET, Feed
 from evertick.api.log_endpoint import address_of
-from evertick.api.loop_priority import AfterTheLoop, NoPriority
+from evertick.api.loop_priority import LoopFirst, NoPriority
 from evertick.api.sessions import Sessions
 from evertick.api.site import find_site
 from evertick.definitions.source import Folder
@@ -25,6 +25,7 @@ from evertick.executors.log_store import LogStore
 from evertick.executors.logs import Logs
 from evertick.location import Location
 from evertick.model.instant import SECOND
+from evertick.model.plain_json import Json
 from evertick.operations.audit import Audit
 from evertick.operations.audit_head import LedgerHead
 from evertick.operations.context import now_by_the_clock
@@ -37,7 +38,10 @@ from evertick.private_file import own_key
 from evertick.settings import Settings
 from evertick.settings.exposure import check_exposure, is_loopback
 from evertick.settings.load import reveal
+from evertick.settings.parts import FleetSettings
 from evertick.store import Store
+
+T = TypeVar("T")
 
 KEEP_US = SECOND
 """Maximum age of a response about all jobs: pages ask for the same again and again."""
@@ -51,20 +55,20 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 class Control(Protocol):
     """The interface to the scheduler of this folder, such as `dispatch.control_client.ControlClient`."""
 
-    def status(self) -> Mapping[str, object] | None: ...
+    def status(self) -> Mapping[str, Json] | None: ...
     def look(self) -> None: ...
     def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, object]]: ...
 
 
-class Remembered:
+class CachedResponse(Generic[T]):
     """A response that is cached for a while; simultaneous callers cause one request."""
 
-    def __init__(self, ask: Callable[[], object], seconds: float) -> None:
+    def __init__(self, ask: Callable[[], T], seconds: float) -> None:
         self._ask, self._seconds = ask, seconds
         self._lock = threading.Lock()
-        self._known: tuple[float, object] | None = None
+        self._known: tuple[float, T] | None = None
 
-    def __call__(self) -> Any:
+    def __call__(self) -> T:
         with self._lock:
             if self._known is None or time.monotonic() - self._known[0] > self._seconds:
                 self._known = (time.monotonic(), self._ask())
@@ -75,12 +79,11 @@ class RememberedStatus:
     """The scheduler's status, for the operations."""
 
     def __init__(self, control: Control) -> None:
-        self._ask = Remembered(control.status, STATUS_SECONDS)
+        self._ask = CachedResponse(control.status, STATUS_SECONDS)
         self.look = control.look
 
-    def status(self) -> Mapping[str, object] | None:
-        found: Mapping[str, object] | None = self._ask()
-        return found
+    def status(self) -> Mapping[str, Json] | None:
+        return self._ask()
 
 
 def open_app_state(
@@ -99,7 +102,7 @@ def open_app_state(
     check_exposure(settings)
     live = None if control is None else RememberedStatus(control)
     now = now_by_the_clock
-    nodes = Remembered(lambda: bool(live_nodes(store, now())), NODES_SECONDS)
+    nodes = CachedResponse(lambda: bool(live_nodes(store, now())), NODES_SECONDS)
     is_shared = Location(store_url).is_shared
 
     def is_scheduler_running() -> bool:
@@ -108,7 +111,7 @@ def open_app_state(
 
     name, key = node or settings.node or socket.gethostname(), own_key(state_folder / KEY_FILE)
     node_token = hmac.new(key, b"logs for other nodes", "sha256").hexdigest() if is_shared else ""
-    loop_priority = NoPriority() if is_firing is None else AfterTheLoop(is_firing)
+    loop_priority = NoPriority() if is_firing is None else LoopFirst(is_firing)
     store.pause_reads_with(loop_priority.breathe)
     operations = LocalOperations(
         store,
@@ -175,19 +178,21 @@ def _audit_key(settings: Settings) -> bytes | None:
 
 def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[str, object]]]:
     """The scheduler's events; after an interruption the stream continues, if the scheduler is the same."""
-    place: dict[str, Any] = {"after": None, "feed": None}
+    after: int | None = None
+    feed: str | None = None
 
     def follow(stop: threading.Event) -> Iterator[Mapping[str, object]]:
-        for told in control.events(**place):
+        nonlocal after, feed
+        for told in control.events(after, feed):
             if stop.is_set():
                 return
-            if "feed" in told:
-                place["feed"] = told["feed"]
+            if isinstance(name := told.get("feed"), str):
+                feed = name
                 if not told.get("is_continued"):
-                    place["after"] = None
+                    after = None
                     yield {"kind": RESET}
-            elif "event" in told:
-                place["after"] = told["event"]
+            elif isinstance(number := told.get("event"), int):
+                after = number
                 # Events that the scheduler dropped are missing here too.
                 yield {"kind": RESET} if told.get("kind") == DROPPED else told
 
@@ -223,7 +228,7 @@ class FleetMembers:
         admin.forget(self._fleet(executor), member)
         return {"member": member, "is_open": False, "running": 0}
 
-    def _fleet(self, executor: str) -> Any:
+    def _fleet(self, executor: str) -> FleetSettings:
         from evertick.wiring import fleet_settings
 
         fleet = fleet_settings(self._settings)

@@ -35,7 +35,7 @@ Follow = Callable[[threading.Event], Iterable[Mapping[str, object]]]
 """The scheduler's events from now on; it ends when the scheduler goes away or the event is set."""
 
 
-class Told(NamedTuple):
+class FeedMessage(NamedTuple):
     number: int
     kind: str
     data: Mapping[str, object]
@@ -55,7 +55,9 @@ class Feed:
         self._follow = follow
         self._pause = pause
         self._stop = threading.Event()
-        self._told: Broadcast[Told] = Broadcast(KEPT, lambda number, _lost, _told: Told(number, RESET, {}))
+        self._told: Broadcast[FeedMessage] = Broadcast(
+            KEPT, lambda number, _lost, _told: FeedMessage(number, RESET, {})
+        )
         self._thread: threading.Thread | None = None
         self.watchers: list[Callable[[Mapping[str, object]], None]] = []
         """Called for each event by the thread that follows the feed, for example to make traces."""
@@ -84,8 +86,8 @@ class Feed:
             except Exception:
                 log.exception("feed.watcher_failed")
 
-    def _numbered(self, number: int, event: Mapping[str, object]) -> Told:
-        told = Told(number, str(event.get("kind", "message")), event)
+    def _numbered(self, number: int, event: Mapping[str, object]) -> FeedMessage:
+        told = FeedMessage(number, str(event.get("kind", "message")), event)
         return told._replace(text=self.written(told)) if self.listeners else told
 
     def tell_reset(self) -> None:
@@ -101,7 +103,7 @@ class Feed:
         for job_id in job_ids:
             self.tell({"kind": "job", "what": "defined", "job": job_id, "at": at})
 
-    def written(self, told: Told) -> bytes:
+    def written(self, told: FeedMessage) -> bytes:
         """An event as pages read it."""
         if told.text:
             return told.text
@@ -109,7 +111,7 @@ class Feed:
         data = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
         return f"id: {self.name}-{told.number}\nevent: {told.kind}\ndata: {data}\n\n".encode("utf-8", "replace")
 
-    async def gather(self, after: int | None = None) -> AsyncGenerator[list[Told], None]:
+    async def gather(self, after: int | None = None) -> AsyncGenerator[list[FeedMessage], None]:
         """Events since the last call, as they come; empty when it is time for a beat.
 
         They begin after a given number, if it is still known. A number that is too old, or from another start, begins
@@ -125,7 +127,7 @@ class Feed:
         cursor = self._told.open_cursor(wake, after if is_known else None, QUEUE_MAX)
         try:
             if not is_known:
-                yield [Told(cursor.after, RESET, {})]
+                yield [FeedMessage(cursor.after, RESET, {})]
             while not self._stop.is_set():
                 news.clear()
                 found = cursor.take(QUEUE_MAX)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -16,7 +15,10 @@ from evertick.api.problems import problem
 from evertick.api.route_decorators import At, Routes
 from evertick.dispatch.integrity import CheckState
 from evertick.errors import StoreError
+from evertick.model.plain_json import Json, number_in, object_in
 from evertick.operations.results.base import Result
+from evertick.operations.results.system import KeeperState
+from evertick.operations.scheduler_report import read_report
 from evertick.operations.tokens import Role
 
 
@@ -69,19 +71,19 @@ def unready(at: AppState) -> list[str]:
     status = at.operations.raw_report()
     if status is None:
         return ["the scheduler does not respond"]
-    planner = status.get("planner") or {}
+    planner = object_in(status, "planner")
     reasons = []
-    lag, since_turn = planner.get("lag_seconds") or 0.0, planner.get("seconds_since_turn") or 0.0
+    lag, since_turn = number_in(planner, "lag_seconds") or 0.0, number_in(planner, "seconds_since_turn") or 0.0
     if max(lag, since_turn) > LAG_MAX_SECONDS:
         reasons.append(f"planning lags by {max(lag, since_turn):.0f} s")
-    stuck = (status.get("stuck") or {}).get("now") or 0
+    stuck = number_in(object_in(status, "stuck"), "now")
     if stuck:
         reasons.append(f"stuck entries: {stuck:,}; run evertick verify")
     if _is_damaged(status):
         reasons.append("the ledger is damaged; run evertick db check")
-    silent = [keeper for keeper in _keepers(status) if keeper["is_silent"]]
+    silent = [keeper for keeper in _keepers(status) if keeper.is_silent]
     if silent:
-        longest = max(keeper["silent_seconds"] for keeper in silent)
+        longest = max(keeper.silent_seconds for keeper in silent)
         reasons.append(
             f"keepers that do not respond: {len(silent)}, the longest for {longest:.0f} s; they will be replaced"
         )
@@ -90,12 +92,12 @@ def unready(at: AppState) -> list[str]:
     return reasons
 
 
-def _is_damaged(status: Mapping[str, Any]) -> bool:
-    return (status.get("integrity") or {}).get("state") == CheckState.DAMAGED
+def _is_damaged(status: Mapping[str, Json]) -> bool:
+    return object_in(status, "integrity").get("state") == CheckState.DAMAGED
 
 
-def _keepers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [keeper for one in (status.get("executors") or {}).values() for keeper in one.get("keepers") or ()]
+def _keepers(status: Mapping[str, Json]) -> list[KeeperState]:
+    return [keeper for one in read_report(status).executors.values() for keeper in one.keepers or ()]
 
 
 class _Collector:
@@ -103,7 +105,7 @@ class _Collector:
         self._app_state = app_state
 
     def collect(self) -> Iterable[Metric]:
-        status: Mapping[str, object] = self._app_state.operations.raw_report() or {}
+        status = self._app_state.operations.raw_report() or {}
         yield _gauge("evertick_up", "Whether the scheduler responds.", int(bool(status)))
         try:
             yield from _from_counters(self._app_state.operations.store.counters())
@@ -138,10 +140,10 @@ def _from_counters(counters: Mapping[str, int]) -> Iterator[Metric]:
     yield from (outcomes, skips, entries)
 
 
-def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
+def _from_status(status: Mapping[str, Json]) -> Iterator[Metric]:
     """What the scheduler of this node reports."""
-    planner, ownership = status.get("planner") or {}, status.get("ownership") or {}
-    yield _gauge("evertick_planner_lag_seconds", "How far planning lags behind.", planner.get("lag_seconds"))
+    planner, ownership = object_in(status, "planner"), object_in(status, "ownership")
+    yield _gauge("evertick_planner_lag_seconds", "How far planning lags behind.", number_in(planner, "lag_seconds"))
     yield from _histogram(
         "evertick_tick_seconds", "Duration of one turn of the scheduling loop.", planner.get("turn_seconds")
     )
@@ -156,55 +158,64 @@ def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
         status.get("request_delay_seconds"),
     )
     runs = GaugeMetricFamily("evertick_runs", "Runs that have not ended, by state.", labels=["state"])
-    open_runs = status.get("runs")
-    for state, count in sorted(open_runs.items()) if isinstance(open_runs, Mapping) else ():
-        runs.add_metric([str(state)], float(count))
+    open_runs = object_in(status, "runs")
+    for state in sorted(open_runs):
+        runs.add_metric([state], number_in(open_runs, state) or 0)
     yield runs
-    yield _counter("evertick_leases_lost", "Buckets of jobs that this node lost.", ownership.get("buckets_lost"))
+    yield _counter("evertick_leases_lost", "Buckets of jobs that this node lost.", number_in(ownership, "buckets_lost"))
     yield _counter(
         "evertick_batches_fenced",
         "Commits rejected because another node owns the bucket.",
-        ownership.get("batches_fenced"),
+        number_in(ownership, "batches_fenced"),
     )
-    yield _gauge("evertick_buckets", "Buckets of jobs that this node owns.", ownership.get("buckets"))
-    stuck = status.get("stuck") or {}
-    yield _gauge("evertick_stuck_runs", "Overdue entries that wait for nothing and do not move.", stuck.get("now"))
-    yield _counter("evertick_runs_repaired", "Stuck entries that the scheduler has resumed.", stuck.get("repaired"))
-    deadlines = status.get("deadlines") or {}
-    yield _counter("evertick_deadlines_missed", "Deadlines that passed without success.", deadlines.get("missed"))
+    yield _gauge("evertick_buckets", "Buckets of jobs that this node owns.", number_in(ownership, "buckets"))
+    stuck = object_in(status, "stuck")
+    yield _gauge(
+        "evertick_stuck_runs", "Overdue entries that wait for nothing and do not move.", number_in(stuck, "now")
+    )
+    yield _counter(
+        "evertick_runs_repaired", "Stuck entries that the scheduler has resumed.", number_in(stuck, "repaired")
+    )
+    deadlines = object_in(status, "deadlines")
+    yield _counter(
+        "evertick_deadlines_missed", "Deadlines that passed without success.", number_in(deadlines, "missed")
+    )
     yield _gauge(
         "evertick_jobs_past_deadline",
         "Jobs of which a deadline has passed and that have not succeeded since.",
-        deadlines.get("late_jobs"),
+        number_in(deadlines, "late_jobs"),
     )
     yield _gauge(
         "evertick_ledger_damaged", "Whether the last full check found the ledger damaged.", int(_is_damaged(status))
     )
     keepers = _keepers(status)
-    yield _gauge("evertick_keepers_silent", "Keepers that do not respond.", sum(one["is_silent"] for one in keepers))
-    replaced = sum(one["replaced"] for one in keepers)
+    yield _gauge("evertick_keepers_silent", "Keepers that do not respond.", sum(one.is_silent for one in keepers))
+    replaced = sum(one.replaced for one in keepers)
     yield _counter("evertick_keepers_replaced", "Keepers that were killed because they did not respond.", replaced)
-    yield _gauge("evertick_ring_size", "Occurrences that are planned and not yet due.", status.get("ring"))
+    yield _gauge("evertick_ring_size", "Occurrences that are planned and not yet due.", number_in(status, "ring"))
     yield _gauge(
-        "evertick_inbox_depth", "Messages queued for the scheduling loop.", (status.get("inbox") or {}).get("waiting")
+        "evertick_inbox_depth",
+        "Messages queued for the scheduling loop.",
+        number_in(object_in(status, "inbox"), "waiting"),
     )
     yield _gauge(
-        "evertick_writer_backlog", "Writes queued for the ledger.", (status.get("writer") or {}).get("backlog")
+        "evertick_writer_backlog", "Writes queued for the ledger.", number_in(object_in(status, "writer"), "backlog")
     )
     queues = GaugeMetricFamily("evertick_queue_depth", "Runs waiting in a named queue.", labels=["queue"])
-    for name, queue in sorted((status.get("queues") or {}).items()):
-        queues.add_metric([str(name)], float(queue.get("waiting") or 0))
+    known = object_in(status, "queues")
+    for name in sorted(known):
+        queues.add_metric([name], number_in(object_in(known, name), "waiting") or 0)
     yield queues
-    time = status.get("time") or {}
-    yield _counter("evertick_clock_jumps", "Clock jumps.", time.get("clock_jumps"))
-    yield _counter("evertick_stalls", "Stalls of the scheduling loop.", time.get("stalls"))
+    time = object_in(status, "time")
+    yield _counter("evertick_clock_jumps", "Clock jumps.", number_in(time, "clock_jumps"))
+    yield _counter("evertick_stalls", "Stalls of the scheduling loop.", number_in(time, "stalls"))
 
 
-def _gauge(name: str, about: str, value: Any) -> GaugeMetricFamily:
+def _gauge(name: str, about: str, value: float | None) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, about, value=float(value or 0))
 
 
-def _counter(name: str, about: str, value: Any) -> CounterMetricFamily:
+def _counter(name: str, about: str, value: float | None) -> CounterMetricFamily:
     return CounterMetricFamily(name, about, value=float(value or 0))
 
 

@@ -66,7 +66,7 @@ class _Mine(threading.local):
     waited_at = 0.0
 
 
-class AfterTheLoop:
+class LoopFirst:
     def __init__(self, is_firing: Callable[[], bool]) -> None:
         self._is_firing = is_firing
         self._places = threading.Semaphore(AT_ONCE)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -30,6 +29,9 @@ from evertick.errors import (
 from evertick.operations.codec import to_data
 from evertick.operations.log_queries import absent_log
 from evertick.operations.run_logs import LogUnavailable
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -77,18 +79,18 @@ def of_error(error: EvertickError) -> Response:
     if isinstance(error, (DefinitionError, InvalidArgument)):
         more = {
             name: value
-            for name in ("field", "hint", "file", "line", "column")
+            for name in ("reason", "field", "hint", "file", "line", "column")
             if (value := getattr(error, name, None)) is not None
         }
     elif isinstance(error, NotFound) and error.suggestions:
-        more = {"suggestions": list(error.suggestions)}
+        more = {"reason": error.reason, "suggestions": list(error.suggestions)}
     elif isinstance(error, LogUnavailable):
         more = {"absent_log": to_data(absent_log(error.absent))}
     headers = {"retry-after": "5"} if isinstance(error, StoreUnavailable) else None
     return problem(status_of(error), str(error), headers=headers, **more)
 
 
-def _fault(found: Mapping[str, Any]) -> dict[str, str]:
+def _fault(found: ErrorDetails) -> dict[str, str]:
     """What is wrong with one part of a request, and which part."""
     place, *rest = map(str, found["loc"])
     if found["type"] == "json_invalid":

@@ -28,7 +28,7 @@ from evertick.operations.tokens import Role
 
 _NAMES = re.compile(r"\{(\w+)\}")
 
-Handler = TypeVar("Handler", bound=Callable[..., Any])
+Handler = TypeVar("Handler", bound=Callable[..., object])
 
 
 async def app_state_of(request: Request) -> AppState:
@@ -111,7 +111,7 @@ class Routes:
     def __init__(self, tag: str, prefix: str = PREFIX) -> None:
         self._tag = tag
         self._prefix = prefix
-        self._routes: list[tuple[Callable[..., Any], dict[str, Any]]] = []
+        self._routes: list[tuple[Callable[..., object], dict[str, Any]]] = []
 
     def serve(self, route: Route[Result], role: Role, **options: object) -> Callable[[Handler], Handler]:
         """Serve a route of the table that `evertick.Client` calls."""
@@ -163,7 +163,7 @@ def _result_type(handler: Callable[..., object]) -> type[Result] | None:
     return kinds[0] if kinds else None
 
 
-def _answering(handler: Callable[..., Any], *, is_quick: bool) -> Callable[..., Any]:
+def _answering(handler: Callable[..., Any], *, is_quick: bool) -> Callable[..., object]:
     """The handler with its result encoded by `codec`, which is faster than validating it again on the way out."""
     names = inspect.signature(handler).parameters
     # A caller that waits for the scheduler must not occupy the place of one that could continue.
@@ -177,10 +177,11 @@ def _answering(handler: Callable[..., Any], *, is_quick: bool) -> Callable[..., 
         return answer_async
 
     @functools.wraps(handler)
-    def answer(*args: Any, **known: Any) -> Response:
+    def answer(*args: object, **known: object) -> Response:
         if not is_limited:
             return respond(handler(*args, **known))
-        app_state: AppState = known["at"]
+        app_state = known["at"]
+        assert isinstance(app_state, AppState)
         with app_state.loop_priority:
             return respond(handler(*args, **known))
 

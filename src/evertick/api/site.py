@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from evertick.api.app_state import AppState
 from evertick.api.problems import problem
+
+if TYPE_CHECKING:
+    from evertick.web import File, Site
 
 FOR_EVER = "public, max-age=31536000, immutable"
 
@@ -31,7 +34,7 @@ async def serve_page(request: Request) -> Response:
     return _file(request, file or app_state.site.index)
 
 
-def _file(request: Request, file: Any) -> Response:
+def _file(request: Request, file: File) -> Response:
     headers = {"etag": file.etag, "cache-control": FOR_EVER if file.is_immutable else "no-cache"}
     # Compressed, its tag is a weak one.
     if request.headers.get("if-none-match", "").removeprefix("W/") == file.etag:
@@ -39,12 +42,13 @@ def _file(request: Request, file: Any) -> Response:
     return Response(file.body, headers=headers, media_type=file.media_type)
 
 
-def find_site() -> object:
+def find_site() -> Site | None:
     """The page's files; None if they were not built."""
     try:
-        return import_module("evertick.web").site()
+        from evertick.web import site
     except ImportError:
         return None
+    return site()
 
 
 def how_to_build() -> str:

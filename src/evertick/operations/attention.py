@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TypedDict
 
 from evertick.dispatch.integrity import CheckState
 from evertick.model.facts import WaitKind, read_facts
@@ -59,13 +59,13 @@ def _look(context: Context, view: View) -> Attention:
         *_members(context),
         *_files(view),
     )
-    shown: Counter[AttentionKind] = Counter()
+    counts: Counter[AttentionKind] = Counter()
     items = []
     for item in sorted(kinds, key=lambda item: _ORDER[item.kind]):
-        shown[item.kind] += 1
-        if shown[item.kind] <= SHOWN:
+        counts[item.kind] += 1
+        if counts[item.kind] <= SHOWN:
             items.append(item)
-    return Attention(now=to_datetime(now), jobs=len(view.jobs), items=tuple(items), total=len(kinds))
+    return Attention(to_datetime(now), len(view.jobs), tuple(items), len(kinds), dict(counts))
 
 
 def _scheduler(context: Context, now: Instant) -> Iterator[AttentionItem]:
@@ -255,12 +255,13 @@ def _nodes(context: Context) -> Iterator[AttentionItem]:
 
 def _members(context: Context) -> Iterator[AttentionItem]:
     report = context.report()
-    for name, member in sorted(report.executors.items()) if report is not None else ():
-        executor, is_member = member.kind or name, member.kind is not None and member.member not in (None, member.kind)
-        where: dict[str, Any] = {
+    for name, one in sorted(report.executors.items()) if report is not None else ():
+        executor, is_member = one.kind or name, one.kind is not None and one.member not in (None, one.kind)
+        where: _Place = {
             "executor": executor if is_member else name,
-            "member": member.member if is_member else None,
+            "member": one.member if is_member else None,
         }
+        member = one.state
         if not member.is_healthy and (member.is_expected or not is_member or member.running):
             yield AttentionItem(
                 *(AttentionKind.MEMBER_AWAY, AttentionAction.SHOW_EXECUTORS, member.seen_at, 1, ""), **where
@@ -283,12 +284,26 @@ def _files(view: View) -> Iterator[AttentionItem]:
                 None,
                 len(errors),
                 errors[0].reason,
-                **(_of_job(job.id, job) if job else {}),
+                **(_of_job(job.id, job) if job else _OF_NO_JOB),
                 file=errors[0].file or file,
                 line=errors[0].line,
             )
 
 
-def _of_job(job_id: str, job: Job | None) -> dict[str, Any]:
+class _Place(TypedDict):
+    executor: str
+    member: str | None
+
+
+class _JobFields(TypedDict, total=False):
+    job: str
+    job_name: str
+    timezone: str
+
+
+_OF_NO_JOB: _JobFields = {}
+
+
+def _of_job(job_id: str, job: Job | None) -> _JobFields:
     zone = zone_of(job, job.schedules) if job else "UTC"
     return {"job": job_id, "job_name": name_of(job_id, job), "timezone": zone}

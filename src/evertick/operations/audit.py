@@ -23,10 +23,11 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from evertick.errors import AuditUnavailable
 from evertick.model.instant import Instant, to_text
+from evertick.model.plain_json import Json, JsonObject, parse_json
 from evertick.operations.audit_head import Head, LedgerHead
 from evertick.operations.context import now_by_the_clock
 from evertick.private_file import own_key, sync_folder, write_private
@@ -45,6 +46,9 @@ LINE_MAX: Final = 16_384
 TEXT_MAX: Final = 500
 _BLOCK: Final = 65_536
 _PART: Final = re.compile(r"audit\.[0-9]{12}\.log")
+Line: TypeAlias = Mapping[str, Json]
+"""A line of the log; one that a crash has torn has only `broken`."""
+
 _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -102,7 +106,7 @@ class Audit:
             raise AuditUnavailable(f"the audit log {self.path} cannot be written: {error.strerror}.") from error
 
     def write(
-        self, by: str, action: str, target: str = "", *, origin: str = "", outcome: str = "", detail: Any = None
+        self, by: str, action: str, target: str = "", *, origin: str = "", outcome: str = "", detail: object = None
     ) -> None:
         """Add a line; it is on the disk when this returns. Raises AuditUnavailable."""
         note = (by, action, target, origin, outcome, detail)
@@ -123,7 +127,7 @@ class Audit:
         if self._head is not None:
             self._head.flush()
 
-    def _write(self, by: str, action: str, target: str, origin: str, outcome: str, detail: Any) -> Head:
+    def _write(self, by: str, action: str, target: str, origin: str, outcome: str, detail: object) -> Head:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             with self._locked() as fd:
@@ -136,14 +140,14 @@ class Audit:
                 os.rename(self.path, self.path.with_name(f"audit.{_first_number(fd):012}.log"))
                 sync_folder(self.path.parent)
 
-    def page(self, before: int | None = None, limit: int = 100) -> tuple[list[Mapping[str, Any]], int | None]:
+    def page(self, before: int | None = None, limit: int = 100) -> tuple[list[Line], int | None]:
         """Lines, newest first, from behind `before`; and where the next page begins, None when this was the last."""
-        found: list[Mapping[str, Any]] = []
+        found: list[Line] = []
         for line in self._backwards(before):
-            if before is not None and line.get("number", 0) >= before:
+            if before is not None and _number(line) >= before:
                 continue
             if len(found) == limit:
-                return found, int(found[-1]["number"])
+                return found, next((number for one in reversed(found) if (number := _number(one))), None)
             found.append(line)
         return found, None
 
@@ -183,7 +187,7 @@ class Audit:
         link = link or _Link()
         return Verdict(True, link.number + 1 - first, link.seal, None, first), found
 
-    def _is_sealed(self, line: Mapping[str, Any], claimed: str) -> bool:
+    def _is_sealed(self, line: Line, claimed: str) -> bool:
         return line.get("key") == self._key_id and hmac.compare_digest(claimed, seal(line, self._key))
 
     @contextmanager
@@ -201,9 +205,9 @@ class Audit:
                 os.close(fd)
 
     def _append(
-        self, fd: int, link: _Link, by: str, action: str, target: str, origin: str, outcome: str, detail: Any
+        self, fd: int, link: _Link, by: str, action: str, target: str, origin: str, outcome: str, detail: object
     ) -> _Link:
-        line = {
+        line: JsonObject = {
             "number": link.number + 1,
             "at": to_text(self._now()),
             "by": _short(by),
@@ -259,7 +263,7 @@ class Audit:
             if newest is not None:
                 os.close(newest)
 
-    def _backwards(self, before: int | None) -> Iterator[Mapping[str, Any]]:
+    def _backwards(self, before: int | None) -> Iterator[Line]:
         """Newest first; files that hold nothing before a line are not read."""
         newest = _open(self.path)
         known = None if newest is None else os.fstat(newest).st_ino
@@ -276,18 +280,24 @@ class Audit:
                     yield from map(_decode, _lines_backwards(fd, os.fstat(fd).st_size))
 
 
-def seal(line: Mapping[str, Any], key: bytes) -> str:
+def seal(line: Line, key: bytes) -> str:
     """What a line and all before it come down to."""
     text = json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
     return hmac.new(key, text, "sha256").hexdigest()
 
 
-def _beginning(line: Mapping[str, Any]) -> _Link:
+def _beginning(line: Line) -> _Link:
     """What the first line that is there must follow: nothing, or what it says was moved away."""
     number, previous = line.get("number"), line.get("previous")
     if line.get("action") == CONTINUED and isinstance(number, int) and isinstance(previous, str):
         return _Link(number - 1, previous)
     return _Link()
+
+
+def _number(line: Line) -> int:
+    """0 for a line that has none."""
+    number = line.get("number")
+    return number if isinstance(number, int) else 0
 
 
 def _open(path: Path) -> int | None:
@@ -308,7 +318,7 @@ def _is_at(fd: int, path: Path) -> bool:
 def _first_number(fd: int) -> int:
     """The number of the first whole line; 0 where there is none."""
     head = os.pread(fd, 4 * LINE_MAX, 0).split(b"\n")
-    return next((line["number"] for line in map(_decode, head) if isinstance(line.get("number"), int)), 0)
+    return next((number for line in map(_decode, head) if (number := _number(line))), 0)
 
 
 def _last_of(fd: int, *, may_write: bool = True) -> _Link | None:
@@ -321,8 +331,9 @@ def _last_of(fd: int, *, may_write: bool = True) -> _Link | None:
         size += 1
     for text in _lines_backwards(fd, size):
         line = _decode(text)
-        if isinstance(line.get("number"), int) and isinstance(line.get("hash"), str):
-            return _Link(line["number"], line["hash"])
+        number, seal_of_line = line.get("number"), line.get("hash")
+        if isinstance(number, int) and isinstance(seal_of_line, str):
+            return _Link(number, seal_of_line)
     return None
 
 
@@ -341,11 +352,11 @@ def _lines_backwards(fd: int, size: int) -> Iterator[bytes]:
         yield rest
 
 
-def _encode(line: Mapping[str, Any]) -> bytes:
+def _encode(line: Line) -> bytes:
     return json.dumps(line, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
 
 
-def _decode(text: bytes) -> dict[str, Any]:
+def _decode(text: bytes) -> JsonObject:
     try:
         line = json.loads(text)
     except ValueError:
@@ -357,6 +368,6 @@ def _short(text: str) -> str:
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…"
 
 
-def _bounded(detail: Any) -> Any:
+def _bounded(detail: object) -> Json:
     text = json.dumps(detail, ensure_ascii=True, default=str)
-    return json.loads(text) if len(text) <= LINE_MAX // 2 else f"{text[:TEXT_MAX]}…"
+    return parse_json(text) if len(text) <= LINE_MAX // 2 else f"{text[:TEXT_MAX]}…"

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
-from evertick.model.bucket import bucket_of
 from evertick.model.ids import origin_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Request, RequestKind
+from evertick.model.ledger import Request, RequestKind, bucket_of
 from evertick.model.lifecycle import OPEN, SKIPPED, SUCCEEDED, TERMINAL, RunState, Trigger
 from evertick.model.policy import Overlap, OverlapKind
 from evertick.model.run import LedgerRow, RunKey

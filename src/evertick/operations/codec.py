@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache, lru_cache
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from evertick.errors import ServerUnavailable
 from evertick.model.instant import from_datetime, to_text
@@ -21,7 +21,7 @@ from evertick.operations.results.base import Result, json_name
 
 R = TypeVar("R", bound=Result)
 
-Decoder = Callable[[Any], Any]
+Decoder = Callable[[object], object]
 """Takes what `json.loads` returned, raises `_Mismatch`."""
 
 
@@ -45,7 +45,11 @@ def refreshed(result: R, **volatile: object) -> R:
     return found
 
 
-def to_data(value: object) -> Any:
+@overload
+def to_data(value: Result) -> dict[str, object]: ...
+@overload
+def to_data(value: object) -> object: ...
+def to_data(value: object) -> object:
     """The result as `json.loads` would return it: dicts, lists, text and numbers."""
     if isinstance(value, Result):
         return {name: to_data(one) for name, one in _fields_of(value).items()}
@@ -70,7 +74,7 @@ def _kept_text(result: Result, data_of: Callable[[Result], dict[str, object]]) -
 
 
 def _fields_of(result: Result) -> dict[str, object]:
-    kind: Any = type(result)
+    kind: object = type(result)  # mypy takes the hash of its instances for that of the class
     return _reader_of(kind)(result)
 
 
@@ -80,12 +84,14 @@ def _shared_fields_of(result: Result) -> dict[str, object]:
 
 
 @cache
-def _reader_of(kind: Any) -> Callable[[Result], dict[str, object]]:
+def _reader_of(kind: object) -> Callable[[Result], dict[str, object]]:
     """The function that reads all fields of a class into a dict with their JSON names, times as text.
 
     It is compiled, as `dataclass` does with `__init__`: a loop over the fields takes twice as long, and a page of the
     ledger has 28,000 of them.
     """
+    assert isinstance(kind, type)
+    assert issubclass(kind, Result)
     hints = get_type_hints(kind)
     pairs = ", ".join(f"{json_name(one.name)!r}: {_expression(one.name, hints[one.name])}" for one in fields(kind))
     reader: Callable[[Result], dict[str, object]] = eval(f"lambda result: {{{pairs}}}", {"text_of": _time_text})
@@ -138,14 +144,15 @@ def from_json(kind: type[R], text: bytes | str) -> R:
 
 def from_data(kind: type[R], data: object) -> R:
     """The result that `json.loads` returned."""
-    hashable: Any = kind
+    hashable: object = kind
     try:
-        found: R = _decoder_of(hashable)(data)
+        found = _decoder_of(hashable)(data)
     except _Mismatch as error:
         place = f"{kind.__name__}{error.place}"
         raise ServerUnavailable(
             f"the answer is not what this version expects: {place} {error}. Next: use the same version on both sides."
         ) from error
+    assert isinstance(found, kind)
     return found
 
 
@@ -160,7 +167,7 @@ class _Mismatch(Exception):
 
 
 @cache
-def _decoder_of(kind: Any) -> Decoder:
+def _decoder_of(kind: object) -> Decoder:
     """The function that decodes one type. Made once per type: the hints of a class are slow to resolve."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
@@ -171,7 +178,7 @@ def _decoder_of(kind: Any) -> Decoder:
         return _tuple_of(_decoder_of(arguments[0]))
     if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
         return _mapping_of(*map(_decoder_of, arguments))
-    if is_dataclass(kind):
+    if isinstance(kind, type) and issubclass(kind, Result):
         return _result_of(kind)
     if kind is datetime:
         return _datetime
@@ -179,17 +186,18 @@ def _decoder_of(kind: Any) -> Decoder:
         return _enum_of(kind)
     if kind is object:
         return _anything
+    assert isinstance(kind, type), kind
     return _PLAIN[kind]
 
 
-def _result_of(kind: Any) -> Decoder:
+def _result_of(kind: type[Result]) -> Decoder:
     hints = get_type_hints(kind)
     parts = [
         (json_name(field.name), _plain_types(hints[field.name]), _decoder_of(hints[field.name]), field.default)
         for field in fields(kind)
     ]
 
-    def decode(data: Any) -> Any:
+    def decode(data: object) -> object:
         if not isinstance(data, dict):
             raise _expected("an object", data)
         values = []
@@ -212,19 +220,19 @@ def _result_of(kind: Any) -> Decoder:
     return decode
 
 
-def _plain_types(kind: Any) -> frozenset[type]:
+def _plain_types(kind: object) -> frozenset[type]:
     """The Python types that JSON gives a field of this type, if they need no conversion; else none."""
     parts = set(get_args(kind)) if get_origin(kind) in (Union, UnionType) else {kind}
     return frozenset(part for part in parts if part in _PLAIN or part is NoneType)
 
 
-def _optional(kinds: Sequence[Any], *, has_none: bool) -> Decoder:
+def _optional(kinds: Sequence[object], *, has_none: bool) -> Decoder:
     decoders = [_decoder_of(kind) for kind in kinds]
     if len(decoders) == 1:
         (only,) = decoders
         return lambda data: None if data is None and has_none else only(data)
 
-    def decode(data: Any) -> Any:
+    def decode(data: object) -> object:
         if data is None and has_none:
             return None
         for number, decode_one in enumerate(decoders):
@@ -239,7 +247,7 @@ def _optional(kinds: Sequence[Any], *, has_none: bool) -> Decoder:
 
 
 def _one_of(known: Sequence[object]) -> Decoder:
-    def decode(data: Any) -> Any:
+    def decode(data: object) -> object:
         if data not in known:
             raise _Mismatch(f"is {data!r}, not one of {', '.join(map(str, known))}")
         return data
@@ -250,7 +258,7 @@ def _one_of(known: Sequence[object]) -> Decoder:
 def _enum_of(kind: type[StrEnum]) -> Decoder:
     known = {member.value: member for member in kind}
 
-    def decode(data: Any) -> Any:
+    def decode(data: object) -> object:
         found = known.get(data) if isinstance(data, str) else None
         if found is None:
             raise _Mismatch(f"is {data!r}, not one of {', '.join(known)}")
@@ -260,7 +268,7 @@ def _enum_of(kind: type[StrEnum]) -> Decoder:
 
 
 def _tuple_of(decode_item: Decoder) -> Decoder:
-    def decode(data: Any) -> Any:
+    def decode(data: object) -> object:
         if not isinstance(data, list):
             raise _expected("a list", data)
         found = []
@@ -275,7 +283,7 @@ def _tuple_of(decode_item: Decoder) -> Decoder:
 
 
 def _mapping_of(decode_key: Decoder, decode_value: Decoder) -> Decoder:
-    def decode(data: Any) -> Any:
+    def decode(data: object) -> object:
         if not isinstance(data, dict):
             raise _expected("an object", data)
         try:
@@ -286,45 +294,51 @@ def _mapping_of(decode_key: Decoder, decode_value: Decoder) -> Decoder:
     return decode
 
 
-def _datetime(data: Any) -> datetime:
+def _datetime(data: object) -> datetime:
     try:
-        found = datetime.fromisoformat(data)
-    except (TypeError, ValueError):
-        raise _expected("a time", data) from None
+        found = _moment_of(data) if isinstance(data, str) else None
+    except ValueError:
+        found = None
+    if found is None:
+        raise _expected("a time", data)
     if found.tzinfo is None:
         raise _expected("a time with an offset", data)
     return found
 
 
-def _anything(data: Any) -> Any:
+# Remembered, as for encoding: a list has the same times again and again.
+_moment_of = lru_cache(maxsize=1 << 13)(datetime.fromisoformat)
+
+
+def _anything(data: object) -> object:
     return data
 
 
-def _text(data: Any) -> str:
+def _text(data: object) -> str:
     if not isinstance(data, str):
         raise _expected("a text", data)
     return data
 
 
-def _flag(data: Any) -> bool:
+def _flag(data: object) -> bool:
     if not isinstance(data, bool):
         raise _expected("true or false", data)
     return data
 
 
-def _integer(data: Any) -> int:
+def _integer(data: object) -> int:
     if not isinstance(data, int) or isinstance(data, bool):
         raise _expected("a whole number", data)
     return data
 
 
-def _number(data: Any) -> float:
+def _number(data: object) -> float:
     if not isinstance(data, int | float) or isinstance(data, bool):
         raise _expected("a number", data)
     return data
 
 
-_PLAIN: dict[Any, Decoder] = {str: _text, bool: _flag, int: _integer, float: _number}
+_PLAIN: dict[type, Decoder] = {str: _text, bool: _flag, int: _integer, float: _number}
 
 
 def _expected(what: str, data: object) -> _Mismatch:

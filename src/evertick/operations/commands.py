@@ -13,6 +13,7 @@ from datetime import datetime
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.answer import Answer
+from evertick.model.facts import read_facts
 from evertick.model.ids import digest
 from evertick.model.instant import DAY, from_datetime, to_datetime
 from evertick.model.ledger import Request, RequestKind
@@ -111,6 +112,9 @@ def retry(
         raise Conflict(f"the run {run_id} is {row.state}. Next: wait until it ends, or cancel it.")
     if row.occurrences > 1:
         raise Conflict(f"{run_id} is a gap of {row.occurrences:,} skipped occurrences. Next: backfill them.")
+    if row.trigger is Trigger.ITEM:
+        parent = read_facts(row.facts).parents[0].run
+        raise Conflict(f"{run_id} is an item of {parent}. Next: retry that run, from the failed step.")
     job = context.written_jobs.get(key.job_id)
     request = retry_request(_id(request_id), row, context.now(), by=by or context.by, job=job, from_failed=from_failed)
     return _submit(context, request, wait_seconds, is_new=not request_id)

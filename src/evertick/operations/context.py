@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
@@ -14,7 +15,8 @@ from evertick.errors import InvalidArgument
 from evertick.model.instant import MILLISECOND, Instant, from_datetime
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, Snapshot
-from evertick.model.lifecycle import RunState
+from evertick.model.lifecycle import RunState, Trigger
+from evertick.model.plain_json import Json
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.added_blackouts import AddedBlackouts
@@ -45,7 +47,7 @@ T = TypeVar("T")
 class Live(Protocol):
     """What only a running scheduler knows."""
 
-    def status(self) -> Mapping[str, Any] | None:
+    def status(self) -> Mapping[str, Json] | None:
         """Its report; None if there is none, or it does not answer."""
 
     def look(self) -> None:
@@ -77,7 +79,9 @@ class View:
 
     def __init__(self, folder: Folder, snapshot: Snapshot, took_us: int = 0) -> None:
         self.folder = folder
-        self.snapshot = snapshot
+        # An item is a part of its parent's run, which is shown.
+        open_runs = [row for row in snapshot.open_runs if row.trigger is not Trigger.ITEM]
+        self.snapshot = snapshot = replace(snapshot, open_runs=open_runs)
         self.jobs = folder.jobs
         self.records: Mapping[str, JobRecord] = {record.job_id: record for record in snapshot.jobs}
         self.open_runs: dict[str, list[LedgerRow]] = defaultdict(list)
@@ -249,9 +253,11 @@ class Context:
     def all_specs(self, job_ids: Sequence[str]) -> Mapping[str, tuple[ScheduleSpec, ...]]:
         """Of many jobs at once: as their definitions say, else as the ledger last knew them."""
         jobs = self.jobs
-        unknown = [job_id for job_id in job_ids if job_id not in jobs]
-        found = current_specs(self.store.schedules(unknown)) if unknown else {}
-        return {job_id: jobs[job_id].schedules if job_id in jobs else found.get(job_id, ()) for job_id in job_ids}
+        specs = {job_id: job.schedules for job_id in job_ids if (job := jobs.get(job_id)) is not None}
+        if len(specs) < len(job_ids) and (unknown := [job_id for job_id in job_ids if job_id not in specs]):
+            specs |= dict.fromkeys(unknown, ())
+            specs |= current_specs(self.store.schedules(unknown))
+        return specs
 
     def zone(self, job_id: str | None) -> str:
         """The zone in which times about a job are written; UTC where it is about all of them."""
@@ -278,7 +284,7 @@ class Context:
     ) -> Instant | None:
         return None if at is None else self.instant(at, job_id, is_ahead=is_ahead)
 
-    def raw_report(self) -> Mapping[str, Any] | None:
+    def raw_report(self) -> Mapping[str, Json] | None:
         """The scheduler's report as it was received; None if there is none to ask."""
         return None if self.live is None else self.live.status()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from evertick.model.lifecycle import ACTIVE, WAITING
@@ -74,8 +74,8 @@ def _state(context: Context, name: str, known: _Executor | None, running: Sequen
         members=members,
         kind=known.kind if known is not None else None,
         is_healthy=is_healthy,
-        running=report.running if report is not None else None,
-        slots=report.slots if report is not None else None,
+        running=report.state.running if report is not None else None,
+        slots=report.state.slots if report is not None else None,
         lanes=report.lanes if report is not None else None,
         keepers=report.keepers if report is not None else None,
     )
@@ -88,26 +88,14 @@ def _members(context: Context, known: Mapping[str, MemberReport], rows: Sequence
         for member in parse_placement(row.executor).members:
             runs[member].append(row)
     return tuple(
-        MemberState(
+        replace(
+            known.get(name, _UNKNOWN).state,
             name=name,
-            is_healthy=bool(one.is_healthy),
-            is_open=one.is_open,
-            closed=one.closed,
-            running=one.running,
-            slots=one.slots,
-            labels=one.labels,
-            is_expected=one.is_expected,
-            offers=one.offers,
-            used=one.used,
-            version=one.version,
-            address=one.address,
-            seen_at=one.seen_at,
             runs=tuple(
                 MemberRun(row.key.run_id, row.key.job_id, context.name_of(row.key.job_id)) for row in runs[name][:SHOWN]
             ),
         )
         for name in sorted({*known, *runs})
-        for one in [known.get(name, _UNKNOWN)]
     )
 
 

@@ -23,7 +23,7 @@ WAIT_US: Final = SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
+class RunDurations:
     """How long the runs of a job take."""
 
     seconds: tuple[float, ...]
@@ -52,7 +52,7 @@ def cut_period(jobs: Iterable[Job], since: Instant, until: Instant) -> Instant:
 def report_forecast(
     rows: Sequence[LedgerRow],
     jobs: Mapping[str, Job],
-    takes: Mapping[str, Takes],
+    takes: Mapping[str, RunDurations],
     queues: Mapping[str, int],
     since: Instant,
     until: Instant,
@@ -83,7 +83,7 @@ def _trouble(job: JobForecast) -> tuple[int, float, int, str]:
     return -sum(job.skipped.values()), -job.longest_wait_seconds, -job.late_ends, job.job
 
 
-def _job_forecast(job: Job, takes: Takes, rows: Sequence[LedgerRow], until: Instant) -> JobForecast:
+def _job_forecast(job: Job, takes: RunDurations, rows: Sequence[LedgerRow], until: Instant) -> JobForecast:
     skipped: Counter[SkipReason] = Counter()
     for row in rows:
         if row.state is SKIPPED and row.reason is not None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import DAY, Instant, to_datetime
 from evertick.model.job import Job
-from evertick.model.ledger import JobRecord
+from evertick.model.ledger import JobRecord, bucket_of
 from evertick.model.lifecycle import ACTIVE, ENDED, SKIPPED, WAITING, JobStatus, SkipReason
 from evertick.model.policy import Missed
 from evertick.model.run import LedgerRow
@@ -62,24 +61,40 @@ def list_jobs(
     bounded("recent", recent, 0, RECENT_MAX)
     view, wanted, order = context.view(), frozenset(statuses), sort or JobSort.JOB
 
-    def find() -> JobPage:
+    def arrange() -> _Arranged:
         all_jobs = statuses_of(context, view, search, tags, with_gone=with_gone)
-        chosen = {job_id: status for job_id, status in all_jobs.items() if not wanted or status in wanted}
+        chosen = {job_id: status for job_id, status in all_jobs.items() if status in wanted} if wanted else all_jobs
         ordered = sort_jobs(context, view, chosen, order, is_reversed=is_reversed)
+        return _Arranged(all_jobs, ordered, dict(sorted(Counter(all_jobs.values()).items())))
+
+    listing = (search, frozenset(tags), wanted, with_gone, order, is_reversed)
+
+    def find() -> JobPage:
+        # For all pages of a list together.
+        all_jobs, ordered, counts = view.kept(("arranged jobs", *listing), arrange)
         is_by_id = order is JobSort.JOB and not is_reversed
         rest = ordered[bisect_right(ordered, after or "") :] if is_by_id else behind(ordered, after)
         page = rest[:limit]
         return JobPage(
             items=_listed(context, view, page, all_jobs, recent),
             next=page[-1] if len(rest) > limit else None,
-            total=len(chosen),
-            statuses=dict(sorted(Counter(all_jobs.values()).items())),
+            total=len(ordered),
+            statuses=counts,
             tags=view.kept("tags", lambda: tuple(sorted({tag for job in view.jobs.values() for tag in job.tags}))),
             problems=problems_of(view.folder.errors),
         )
 
-    asked = (search, frozenset(tags), wanted, limit, after, with_gone, recent, order, is_reversed)
-    return view.kept(("jobs", *asked), find)
+    return view.kept(("jobs", *listing, limit, after, recent), find)
+
+
+class _Arranged(NamedTuple):
+    """The jobs of a list, whatever page of it is asked for."""
+
+    statuses: Mapping[str, JobStatus]
+    """Of all jobs that the search and the tags match."""
+    ordered: Sequence[str]
+    """Those with a wanted status."""
+    counts: Mapping[JobStatus, int]
 
 
 def statuses_of(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import JobRecord, ScheduleLine
+from evertick.model.ledger import JobRecord, ScheduleLine, bucket_of
 from evertick.model.lifecycle import ACTIVE, SUCCEEDED, JobStatus
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import AtSpec, ScheduleSpec, shared_zone, specs_from_text

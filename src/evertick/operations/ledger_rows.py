@@ -144,6 +144,7 @@ def step_fields(step: StepRecord) -> dict[str, Any]:
         "output": step.output,
         "is_output_cut": step.is_output_cut,
         "sub_run": step.sub_run or None,
+        "executor": step.executor or None,
         "reused_from": step.reused_from or None,
         "has_log": step.has_log,
         "cpu_seconds": (step.user_us + step.system_us) / 1_000_000,

@@ -6,6 +6,7 @@ from evertick.operations import attention as attention_query
 from evertick.operations import blackouts as blackout_operations
 from evertick.operations import bulk as bulk_command
 from evertick.operations import (
+    calendar_days,
     commands,
     executor_queries,
     job_queries,
@@ -58,7 +59,7 @@ class LocalOperations(Context):
     plan = time_queries.plan
     load = time_queries.load
     cron = time_queries.cron
-    calendar = time_queries.calendar
+    calendar = calendar_days.calendar
 
     blackouts = blackout_operations.blackouts
     add_blackout = blackout_operations.add_blackout

@@ -13,7 +13,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from evertick.errors import ExecutorUnavailable
@@ -166,7 +166,8 @@ def _connect(address: NodeAddress) -> http.client.HTTPConnection:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=context)
     connection.connect()
-    shown: Any = connection.sock.getpeercert(binary_form=True)
+    assert isinstance(connection.sock, ssl.SSLSocket)
+    shown = connection.sock.getpeercert(binary_form=True)
     if not hmac.compare_digest(fingerprint(shown or b""), address.certificate):
         connection.close()
         raise ValueError("its certificate is not the one it announced")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
+from functools import cache
 from itertools import islice
 
 from evertick.model.instant import DAY, HOUR, Instant, to_datetime
@@ -51,13 +52,11 @@ def _look_over(context: Context, view: View) -> Overview:
     active = [row for row in view.snapshot.open_runs if is_running(row)]
     # A run that was launched and that its executor has not started yet waits too.
     waiting = [row for row in view.snapshot.open_runs if row.state in (WAITING, *ACTIVE) and not is_running(row)]
-    from importlib.metadata import version  # not for every command: it takes longer to import than all results
-
     return Overview(
         now=to_datetime(now),
         timezone=context.timezone,
         node=context.node,
-        version=version("evertick"),
+        version=_version(),
         scheduler=_scheduler(context),
         jobs=JobCounts(total=statuses.total(), **{str(status): statuses[status] for status in JobStatus}),
         running=context.runs(active[-SHOWN:][::-1]),
@@ -126,3 +125,10 @@ def _hours(tallies: Sequence[Tally], since: Instant, now: Instant) -> tuple[Hour
         Hour(**outcome_counts(hours[number]), at=to_datetime(since + number * HOUR))
         for number in range((now - since) // HOUR + 1)
     )
+
+
+@cache
+def _version() -> str:
+    from importlib.metadata import version  # not for every command: it takes longer to import than all results
+
+    return version("evertick")

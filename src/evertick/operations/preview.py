@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evertick.model.blackout import blackout_at
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import JobRecord
+from evertick.model.ledger import JobRecord, bucket_of
 from evertick.model.lifecycle import PLANNED, WAITING, SkipReason
 from evertick.model.policy import Missed
 from evertick.model.run import Change, Entry, RunKey
@@ -18,7 +17,7 @@ from evertick.planning.planner import JobView, Plan, plan
 from evertick.store import Store
 
 
-class Fate(NamedTuple):
+class PreviewedOutcome(NamedTuple):
     """What would become of an occurrence, or of a stretch of them."""
 
     at: Instant
@@ -33,7 +32,7 @@ class Fate(NamedTuple):
 class CatchupPreview:
     watermark: Instant | None
     """None: the ledger does not know the job, and its first start catches nothing up."""
-    fates: tuple[Fate, ...] = ()
+    fates: tuple[PreviewedOutcome, ...] = ()
     backlog: tuple[RunKey, ...] = ()
     """Runs that wait already; they come first."""
     paused_at: Instant | None = None
@@ -70,10 +69,10 @@ def _idle_reason(record: JobRecord, job: Job) -> SkipReason:
     return SkipReason.DISABLED if record.held and not job.enabled else SkipReason.MISSED
 
 
-def _fates(result: Plan) -> tuple[Fate, ...]:
+def _fates(result: Plan) -> tuple[PreviewedOutcome, ...]:
     told: tuple[Entry | Change, ...] = (*result.entries, *result.changes)
     found = [
-        Fate(
+        PreviewedOutcome(
             one.key.scheduled_for,
             one.state is PLANNED,
             (one.detail or "") if one.detail or one.state is not PLANNED else "on time",

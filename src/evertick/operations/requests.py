@@ -8,12 +8,12 @@ from typing import assert_never
 from evertick.loop.messages import (
     BackfillJob,
     CancelRun,
-    ChainArrived,
     ForwardedReport,
     PauseJob,
     ResumeJob,
     RunFinished,
     TriggerJob,
+    UpstreamEnded,
 )
 from evertick.model.facts import Parent
 from evertick.model.instant import MILLISECOND, Instant
@@ -25,7 +25,7 @@ from evertick.model.policy import Missed, Overlap, OverlapKind
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.resume_point import given_params, resume_params
 
-RequestMessage = TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob | ChainArrived | ForwardedReport
+RequestMessage = TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob | UpstreamEnded | ForwardedReport
 
 
 def trigger_request(
@@ -138,7 +138,7 @@ def message_of(request: Request) -> RequestMessage:
             # Without a state it is from a version that told of successes only.
             ended = RunState(payload.get("state", RunState.SUCCEEDED))
             run_id = payload.get("run", "")
-            return ChainArrived(request.id, request.job_id, payload["upstream"], payload["at"], run_id, ended)
+            return UpstreamEnded(request.id, request.job_id, payload["upstream"], payload["at"], run_id, ended)
         case RequestKind.REPORT:
             report = RunFinished(
                 RunKey.from_run_id(payload["run_id"]),

@@ -18,9 +18,11 @@ NAMED_MAX = 5
 
 
 def given_params(row: LedgerRow) -> str:
-    """The parameters that a person gave, without those added to resume the run or for a backfill's rule."""
-    if row.trigger is Trigger.BACKFILL or RESUME not in row.params:
-        return "" if row.trigger is Trigger.BACKFILL else row.params
+    """The parameters that a person gave: not those that resume the run, or are of a backfill's rule or an item."""
+    if row.trigger in (Trigger.BACKFILL, Trigger.ITEM):
+        return ""
+    if RESUME not in row.params:
+        return row.params
     given = read_params(row.params)
     given.pop(RESUME, None)
     return json.dumps(given) if given else ""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from datetime import date, datetime
 from enum import Enum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 from evertick.errors import InvalidArgument
@@ -171,7 +171,7 @@ ANSWER: Route[RequestStatus] = Route("GET", "/requests/{request}", "requests.Req
 # --- how the parameters of a call are sent
 
 
-def target_of(route: Route[Any], parameters: Mapping[str, object]) -> str:
+def target_of(route: Route[Result], parameters: Mapping[str, object]) -> str:
     """The path and the query of a call."""
     segments = {name: _segment(value) for name, value in parameters.items() if _is_in_path(name, route)}
     given = {name: parameters.get(name) for name in route.query}
@@ -179,13 +179,13 @@ def target_of(route: Route[Any], parameters: Mapping[str, object]) -> str:
     return PREFIX + route.path.format_map(segments) + (f"?{urlencode(query, doseq=True)}" if query else "")
 
 
-def body_of(route: Route[Any], parameters: Mapping[str, object]) -> dict[str, object]:
+def body_of(route: Route[Result], parameters: Mapping[str, object]) -> dict[str, object]:
     """The members of a call's body."""
     others = {name: value for name, value in parameters.items() if name not in route.query}
     return {name: _plain(value) for name, value in others.items() if not _is_in_path(name, route)}
 
 
-def _is_in_path(name: str, route: Route[Any]) -> bool:
+def _is_in_path(name: str, route: Route[Result]) -> bool:
     return f"{{{name}}}" in route.path
 
 

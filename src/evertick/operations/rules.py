@@ -46,7 +46,7 @@ def explain(job: Job) -> list[Rule]:
         "calendar": str(rule_of(job.schedules) or ""),
         **{f"stop.{index}": str(spec) for index, spec in enumerate(job.stops)},
         **{f"restart.{index}": str(spec) for index, spec in enumerate(job.restarts)},
-        **{f"blackout.{index}": str(one).removeprefix("the blackout ") for index, one in enumerate(job.blackouts)},
+        **{f"blackout.{index}": one.window_text for index, one in enumerate(job.blackouts)},
         "after": str(job.after) if job.after else "",
         "missed": str(policy.missed),
         "catchup_window": _span(policy.catchup_window_us, "no limit"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from evertick.errors import ExecutorUnavailable, MemberUnavailable, MemberUnavailableReason, NotFound
 from evertick.model.attempts import read_attempts
@@ -18,11 +18,35 @@ from evertick.operations.node_logs import NodeLogs
 from evertick.routing.placement import parse_placement
 
 
+class StoredLog(Protocol):
+    """A log that a place has."""
+
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def step(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def is_complete(self) -> bool: ...
+
+
+class Chunk(Protocol):
+    """A part of a log, as its place returned it."""
+
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def is_complete(self) -> bool: ...
+
+
 class LogsReader(Protocol):
     """The logs of one place; `evertick.executors.logs.Logs` is one."""
 
-    def list_logs(self, key: RunKey) -> Sequence[Any]: ...
-    def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = 1 << 20) -> Any: ...
+    def list_logs(self, key: RunKey) -> Sequence[StoredLog]: ...
+    def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = 1 << 20) -> Chunk: ...
     def read_times(self, key: RunKey, attempt: int, step: str) -> Sequence[tuple[int, Instant]]: ...
 
 
@@ -32,8 +56,8 @@ class MembersReader(Protocol):
     Both raise `MemberUnavailable`.
     """
 
-    def list_logs(self, member: str, key: RunKey, attempt: int) -> Sequence[Any]: ...
-    def read_log(self, member: str, key: RunKey, attempt: int, step: str, offset: int, limit: int) -> Any: ...
+    def list_logs(self, member: str, key: RunKey, attempt: int) -> Sequence[StoredLog]: ...
+    def read_log(self, member: str, key: RunKey, attempt: int, step: str, offset: int, limit: int) -> Chunk: ...
     def shard_key(self, key: RunKey, number: int, total: int) -> RunKey: ...
 
 
@@ -41,6 +65,14 @@ class PlaceKind(StrEnum):
     NODE = "node"
     MEMBER = "member"
     STORE = "store"
+
+
+class ItemRun(NamedTuple):
+    """The run of an item that ran elsewhere on the fleet than its parent; its log is shown as one of the parent's."""
+
+    key: RunKey
+    attempt: int
+    executor: str
 
 
 class LogFile(NamedTuple):
@@ -56,6 +88,8 @@ class LogFile(NamedTuple):
     """The member that has it, where no node does."""
     shard: tuple[int, int] | None = None
     """Of a broadcast: which part, of how many; its member knows the step without them."""
+    of: ItemRun | None = None
+    """Where the log of an item is kept that ran elsewhere."""
 
 
 class AbsentLog(NamedTuple):
@@ -131,7 +165,32 @@ class RunLogs:
             files = [*(file for file in files if file.attempt != attempt.number), *found]
             if missing is not None:
                 absent.append(missing)
-        return FoundLogs(tuple(as_begun(row, files)), tuple(absent))
+        return FoundLogs(tuple(as_begun(row, [*files, *self._of_items(row)])), tuple(absent))
+
+    def _of_items(self, row: LedgerRow) -> Iterator[LogFile]:
+        """The logs of items that ran elsewhere; of one without a copy here, the size is not known until it is read."""
+        if self._here is None:
+            return
+        for step in _items_elsewhere(row):
+            key = RunKey.from_run_id(step.sub_run)
+            own = [log for log in self._here.list_logs(key) if log.step == step.name]
+            if own:
+                last = max(own, key=lambda log: log.attempt)
+                of = ItemRun(key, last.attempt, step.executor)
+                yield LogFile(step.attempt, step.name, last.size, last.is_complete, of=of)
+            elif step.has_log:
+                yield LogFile(step.attempt, step.name, 0, is_complete=True, of=ItemRun(key, 0, step.executor))
+
+    def _of_item(self, file: LogFile, of: ItemRun) -> LogFile:
+        """The log of an item under the number of its own attempt, from wherever it is."""
+        if of.attempt:
+            return file._replace(attempt=of.attempt)
+        # It has no copy here, so the attempt that had its log is not known either: nearly always it is the first.
+        asked = _Attempt(1, of.executor, is_live=False, is_lost=False, logged=frozenset({file.step}))
+        found, missing = self._elsewhere(of.key, asked, [])
+        if missing is not None:
+            raise LogUnavailable(missing)
+        return next((one for one in found if one.step == file.step), file._replace(attempt=1))
 
     def read(
         self, row: LedgerRow, attempt: int, step: str, offset: int, limit: int, *, here_only: bool = False
@@ -146,17 +205,21 @@ class RunLogs:
                     raise LogUnavailable(one)
             steps = tuple(dict.fromkeys(one.step for one in found.files))
             raise NotFound(f"the run {run_id} has no log of a step '{step}' in attempt {attempt}.", steps[:3])
-        chunk: Any
+        key = row.key
+        if file.of is not None:
+            key, file = file.of.key, self._of_item(file, file.of)
+            run_id, attempt = key.run_id, file.attempt
+        chunk: Chunk
         if file.node:
             assert self._others is not None
             chunk = self._others.read_log(file.node, run_id, attempt, step, offset, limit, is_closed=file.is_complete)
         elif file.member:
-            chunk = self._read_from_member(row.key, file, offset, limit)
+            chunk = self._read_from_member(key, file, offset, limit)
         else:
             source = self._copies if file.is_copy else self._here
             assert source is not None
             try:
-                chunk = source.read_log(row.key, attempt, step, offset, limit)
+                chunk = source.read_log(key, attempt, step, offset, limit)
             except Exception as error:
                 if not file.is_copy:
                     raise
@@ -173,15 +236,16 @@ class RunLogs:
         """
         files = self.find(row, here_only=here_only).files
         file = next((one for one in files if (one.attempt, one.step) == (attempt, step)), None)
-        if file is None or file.member:
+        if file is None or file.member or (file.of is not None and not file.of.attempt):
             return ()
         if file.node:
             assert self._others is not None
             return self._others.read_times(file.node, row.key.run_id, attempt, step)
         source = self._copies if file.is_copy else self._here
         assert source is not None
+        key, number = (row.key, attempt) if file.of is None else (file.of.key, file.of.attempt)
         try:
-            return source.read_times(row.key, attempt, step)
+            return source.read_times(key, number, step)
         except Exception:
             if not file.is_copy:
                 raise
@@ -269,7 +333,7 @@ class RunLogs:
             ]
         return found, missing
 
-    def _read_from_member(self, key: RunKey, file: LogFile, offset: int, limit: int) -> Any:
+    def _read_from_member(self, key: RunKey, file: LogFile, offset: int, limit: int) -> Chunk:
         assert self._members is not None
         asked, step = key, file.step
         if file.shard is not None:
@@ -325,7 +389,18 @@ def _shards(attempt: _Attempt, before: _Attempt | None) -> tuple[tuple[str, tupl
 
 def _logged(steps: Iterable[StepRecord], attempt: int) -> frozenset[str] | None:
     own = [step for step in steps if step.attempt == attempt]
-    return frozenset(step.name for step in own if step.has_log) if own else None
+    # The log of an item that ran elsewhere is with its own run.
+    return frozenset(step.name for step in own if step.has_log and not step.executor) if own else None
+
+
+def _items_elsewhere(row: LedgerRow) -> Iterator[StepRecord]:
+    """The items of a run, and of its earlier attempts, that were runs of their own."""
+    if '"sub_run"' not in row.steps and '"sub_run"' not in row.earlier:
+        return
+    earlier = [step for one in read_attempts(row.earlier) for step in one.steps]
+    for step in (*earlier, *read_steps(row.steps)):
+        if step.item_of and step.sub_run.startswith(f"{row.key.job_id}@"):
+            yield step
 
 
 def _has_members(attempt: _Attempt) -> bool:
@@ -371,7 +446,7 @@ def _node_of(executor: str) -> str | None:
     return node if at else None
 
 
-def _files(logs: Iterable[Any]) -> list[LogFile]:
+def _files(logs: Iterable[StoredLog]) -> list[LogFile]:
     return [LogFile(one.attempt, one.step, one.size, one.is_complete) for one in logs]
 
 

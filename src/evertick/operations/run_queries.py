@@ -88,7 +88,7 @@ def run(context: Context, run_id: str) -> RunDetail:
     row = context.find_run(run_id)
     job, is_over, is_one = context.jobs.get(row.key.job_id), row.state in TERMINAL, row.occurrences == 1
     logs, absent = find_logs(context, row)
-    steps = read_steps(row.steps)
+    steps, is_item = read_steps(row.steps), row.trigger is Trigger.ITEM
     return RunDetail(
         **run_fields(row, job),
         steps=tuple(map(step_of, steps)),
@@ -99,8 +99,8 @@ def run(context: Context, run_id: str) -> RunDetail:
         definition=row.definition or None,
         is_definition_current=None if job is None or not row.definition else job.definition == row.definition,
         can_cancel=not is_over,
-        can_retry=is_over and is_one,
-        can_retry_failed=is_over and is_one and has_failed_step(row),
+        can_retry=is_over and is_one and not is_item,
+        can_retry_failed=is_over and is_one and not is_item and has_failed_step(row),
         blocked_by=find_waits(context.store, row, context.jobs).blockers if row.state is WAITING else (),
         children=_children(context, row) if row.started_at is not None else (),
     )

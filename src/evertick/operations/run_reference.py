@@ -86,7 +86,9 @@ def _beginning_with(store: Store, text: str, job_ids: Iterable[str]) -> Iterable
     if span is None:
         return
     for job_id in job_ids:
-        where, mark = RunFilter(job_ids=[job_id], since=span[0], until=span[1]), None
+        # Only an id that names the request can be that of an item.
+        has_origin = "~" in text
+        where, mark = RunFilter(job_ids=[job_id], since=span[0], until=span[1], with_items=has_origin), None
         while True:
             page = store.query(where, mark, 100)
             yield from (row for row in page.rows if row.key.run_id.startswith(text))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from evertick.model.member import Closed
+from evertick.model.plain_json import Json, flag_in, number_in, object_in, text_in, whole_in
 from evertick.operations.results.jobs import Percentiles
-from evertick.operations.results.system import ExecutorLane, KeeperState
+from evertick.operations.results.system import ExecutorLane, KeeperState, MemberState
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +19,9 @@ class MemberReport:
     kind: str | None
     member: str | None
     is_healthy: bool | None
-    is_open: bool
-    closed: Closed | None
-    running: int | None
-    slots: int | None
-    labels: Mapping[str, str]
-    is_expected: bool
-    offers: Mapping[str, str]
-    used: Mapping[str, str]
-    version: str | None
-    address: str | None
-    seen_at: datetime | None
+    """None: another version, which does not report it."""
+    state: MemberState
+    """Without its runs, which the ledger knows."""
     lanes: Mapping[str, ExecutorLane] | None
     keepers: tuple[KeeperState, ...] | None
 
@@ -61,63 +53,94 @@ class SchedulerReport:
     clock_jump: ClockJump | None = None
 
 
-def read_report(data: Mapping[str, Any]) -> SchedulerReport:
-    """What the report has; a field that another version does not send is None."""
+def read_report(data: Mapping[str, Json]) -> SchedulerReport:
+    """What the report has; a field that another version does not send is None, or 0 where it is a count."""
+    queues, executors, integrity = (object_in(data, name) for name in ("queues", "executors", "integrity"))
     return SchedulerReport(
         node=str(data.get("node", "")),
-        version=data.get("version"),
-        started_at=_moment(data.get("started_at")),
-        lag_seconds=_part(data, "planner").get("lag_seconds"),
-        owned_jobs=_part(data, "jobs").get("owned"),
-        lateness=_percentiles(_part(data, "lateness_seconds")),
-        queue_limits={name: _part({name: queue}, name).get("limit") for name, queue in _part(data, "queues").items()},
-        executors={name: read_member(one) for name, one in _part(data, "executors").items()},
-        integrity=_part(data, "integrity").get("state"),
-        integrity_finding=str(_part(data, "integrity").get("finding") or ""),
-        clock_jump=_clock_jump(_part(data, "time")),
+        version=text_in(data, "version"),
+        started_at=_moment(text_in(data, "started_at")),
+        lag_seconds=number_in(object_in(data, "planner"), "lag_seconds"),
+        owned_jobs=whole_in(object_in(data, "jobs"), "owned"),
+        lateness=_percentiles(object_in(data, "lateness_seconds")),
+        queue_limits={name: whole_in(object_in(queues, name), "limit") for name in queues},
+        executors={name: read_member(object_in(executors, name)) for name in executors},
+        integrity=text_in(integrity, "state"),
+        integrity_finding=text_in(integrity, "finding") or "",
+        clock_jump=_clock_jump(object_in(data, "time")),
     )
 
 
-def _clock_jump(data: Mapping[str, Any]) -> ClockJump | None:
-    last = _part(data, "last_jump")
-    return ClockJump(last["at"], last["seconds"], int(data.get("clock_jumps") or 1)) if last else None
+def _clock_jump(data: Mapping[str, Json]) -> ClockJump | None:
+    last = object_in(data, "last_jump")
+    at, seconds = text_in(last, "at"), number_in(last, "seconds")
+    if at is None or seconds is None:
+        return None
+    return ClockJump(at, seconds, whole_in(data, "clock_jumps") or 1)
 
 
-def read_member(data: Mapping[str, Any]) -> MemberReport:
-    lanes, keepers, closed = data.get("lanes"), data.get("keepers"), data.get("closed")
-    return MemberReport(
-        kind=data.get("kind"),
-        member=data.get("member"),
-        is_healthy=data.get("is_healthy"),
+def read_member(data: Mapping[str, Json]) -> MemberReport:
+    closed = text_in(data, "closed")
+    member, is_healthy = text_in(data, "member"), flag_in(data, "is_healthy")
+    state = MemberState(
+        name=member or "",
+        is_healthy=bool(is_healthy),
         is_open=bool(data.get("is_open")),
         closed=Closed(closed) if closed in set(Closed) else None,
-        running=data.get("running"),
-        slots=data.get("slots"),
-        labels=_part(data, "labels"),
+        running=whole_in(data, "running"),
+        slots=whole_in(data, "slots"),
+        labels=_texts(data, "labels"),
         is_expected=bool(data.get("is_expected")),
-        offers=_part(data, "offers"),
-        used=_part(data, "used"),
-        version=data.get("version"),
-        address=data.get("address"),
-        seen_at=_moment(data.get("seen_at")),
-        lanes=None if lanes is None else {name: ExecutorLane(**lane) for name, lane in lanes.items()},
-        keepers=None if keepers is None else tuple(KeeperState(**keeper) for keeper in keepers),
+        offers=_texts(data, "offers"),
+        used=_texts(data, "used"),
+        version=text_in(data, "version"),
+        address=text_in(data, "address"),
+        seen_at=_moment(text_in(data, "seen_at")),
+        runs=(),
     )
+    return MemberReport(text_in(data, "kind"), member, is_healthy, state, _lanes(data), _keepers(data))
 
 
-def _part(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = data.get(name)
-    return found if isinstance(found, Mapping) else {}
+def _texts(data: Mapping[str, Json], name: str) -> Mapping[str, str]:
+    return {key: str(value) for key, value in object_in(data, name).items()}
+
+
+def _lanes(data: Mapping[str, Json]) -> Mapping[str, ExecutorLane] | None:
+    if not isinstance(data.get("lanes"), Mapping):
+        return None
+    lanes = object_in(data, "lanes")
+    return {name: _lane(object_in(lanes, name)) for name in lanes}
+
+
+def _lane(data: Mapping[str, Json]) -> ExecutorLane:
+    under_way, size, waiting, queue = (whole_in(data, name) or 0 for name in ("under_way", "size", "waiting", "queue"))
+    return ExecutorLane(under_way, size, waiting, queue)
+
+
+def _keepers(data: Mapping[str, Json]) -> tuple[KeeperState, ...] | None:
+    keepers = data.get("keepers")
+    if not isinstance(keepers, list):
+        return None
+    return tuple(_keeper(keeper) for keeper in keepers if isinstance(keeper, Mapping))
+
+
+def _keeper(data: Mapping[str, Json]) -> KeeperState:
+    return KeeperState(
+        name=text_in(data, "name") or "",
+        pid=whole_in(data, "pid"),
+        silent_seconds=number_in(data, "silent_seconds") or 0.0,
+        replaced=whole_in(data, "replaced") or 0,
+        is_silent=flag_in(data, "is_silent") or False,
+    )
 
 
 def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-def _percentiles(histogram: Mapping[str, Any]) -> Percentiles | None:
+def _percentiles(histogram: Mapping[str, Json]) -> Percentiles | None:
     if not histogram.get("count"):
         return None
-    found = _part(histogram, "percentiles")
-    return Percentiles(
-        found.get("10"), found.get("50"), found.get("90"), found.get("95"), found.get("99"), histogram.get("max")
-    )
+    found = object_in(histogram, "percentiles")
+    p10, p50, p90, p95, p99 = (number_in(found, share) for share in ("10", "50", "90", "95", "99"))
+    return Percentiles(p10, p50, p90, p95, p99, number_in(histogram, "max"))

@@ -9,21 +9,18 @@ from difflib import get_close_matches
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.answer import Answer, Refusal, answer_text, read_answer
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, nodes_alive
+from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, bucket_of, nodes_alive
 from evertick.model.params import problem_with
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.requests import RequestMessage, message_of
 from evertick.operations.resume_point import RESUME
-from evertick.store import Ledger, RunFilter, Store
+from evertick.store import Ledger, RunFilter, Store, find_line
 
 log = logging.getLogger("evertick")
 
 REPORTS_AT_ONCE = 1_000
-LINES_AT_ONCE = 8
-"""Few requests are made for one instant of a job."""
 
 
 def submit(store: Store, *requests: Request) -> None:
@@ -122,11 +119,7 @@ def read_run_id(text: str) -> RunKey:
 
 
 def find_run(store: Store, key: RunKey) -> LedgerRow | None:
-    # The line itself begins at its instant: gaps that began before and reach it need not be looked for.
-    rows = store.query(RunFilter(job_ids=[key.job_id], until=key.scheduled_for + 1), limit=LINES_AT_ONCE).rows
-    if len(rows) == LINES_AT_ONCE and rows[-1].key.scheduled_for == key.scheduled_for:
-        rows = lines_at(store, key.job_id, key.scheduled_for)
-    return next((row for row in rows if row.key == key), None)
+    return find_line(store, key)
 
 
 def lines_at(store: Store, job_id: str, at: Instant) -> Sequence[LedgerRow]:

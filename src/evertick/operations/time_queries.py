@@ -1,35 +1,28 @@
-"""Queries about time: upcoming occurrences, cron expressions, the load of coming minutes, and the calendar."""
+"""Queries about time: upcoming occurrences, cron expressions, and the load of coming minutes."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
-from itertools import groupby, islice, pairwise, takewhile
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
-from evertick.errors import InvalidArgument
-from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_datetime, to_datetime
+from evertick.errors import EvertickError
+from evertick.model.instant import DAY, MINUTE, SECOND, Instant, from_datetime, to_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SkipReason
 from evertick.model.schedule import ScheduleSpec, has_calendar, rule_of, written_spec
-from evertick.operations.blackouts import find_blackouts
 from evertick.operations.context import Context, View, bounded
-from evertick.operations.figures import outcome_counts, skip_counts
-from evertick.operations.jobs import delayed_start, name_of, watermark_of, zone_of
+from evertick.operations.jobs import delayed_start, name_of, zone_of
 from evertick.operations.ledger_rows import moment, starts_at_of
-from evertick.operations.load_forecast import count_starts
-from evertick.operations.next_due_cache import Action, Due, NextDueCache
+from evertick.operations.next_due_cache import Action, Due
 from evertick.operations.preview import in_blackout, why_held
 from evertick.operations.protocol import Moment
 from evertick.operations.results.schedule import (
-    Calendar,
     ClockNote,
     CronFire,
     CronPreview,
-    Day,
     Fire,
     JobUpcoming,
     Load,
@@ -39,38 +32,28 @@ from evertick.operations.results.schedule import (
     Upcoming,
 )
 from evertick.operations.submission import no_such_job
-from evertick.operations.time_text import check_zone, local_text, offset_text
+from evertick.operations.time_text import local_text, offset_text
 from evertick.planning.cron import Cron
 from evertick.planning.cron_grammar import ALIASES
+from evertick.planning.jitter import starts_at
 from evertick.planning.schedules import (
     CronSchedule,
     Schedule,
     compile_all,
     compile_schedule,
-    count_days,
     count_of,
     excluded_of,
     exclusion_of,
     next_of,
+    occurrences,
 )
-from evertick.store import Tally
 
 FIRES_MAX = 10_000
-DAYS_MAX = 400
 LOAD_US = 7 * DAY
-AHEAD_MAX = 60_000
-"""Schedules times days that are counted for the coming days of all jobs: about a second of work."""
+COUNTED_MAX = 200_000
+"""Minutes of schedules that are computed, which takes some tenths of a second; jobs with equal schedules count once."""
 YEAR_US = 366 * DAY
-REMEMBERED_US = 10 * MINUTE
 FIELDS = ("second", "minute", "hour", "day_of_month", "month", "day_of_week")
-
-
-class _DayBounds(NamedTuple):
-    """A day in a time zone; most have 24 hours."""
-
-    date: date
-    start: Instant
-    end: Instant
 
 
 def upcoming(
@@ -111,8 +94,8 @@ def load(context: Context, until: Moment) -> Load:
     view, end, now = context.view(), context.instant(until, is_ahead=True), context.now()
 
     def count() -> Load:
-        free = [job.schedules for job in view.jobs.values() if why_held(job, view.records.get(job.id))[0] is None]
-        forecast = count_starts(filter(None, free), now, max(now, min(end, now + LOAD_US)))
+        free = [job for job in view.jobs.values() if why_held(job, view.records.get(job.id))[0] is None]
+        forecast = count_starts(free, now, max(now, min(end, now + LOAD_US)))
         minutes = (MinuteLoad(to_datetime(minute), number) for minute, number in forecast.minutes.items())
         return Load(tuple(minutes), to_datetime(forecast.until))
 
@@ -166,36 +149,6 @@ def cron(
             )
             for at in fires
         ),
-    )
-
-
-def calendar(
-    context: Context,
-    job_id: str | None = None,
-    start: date | str | None = None,
-    end: date | str | None = None,
-    zone: str | None = None,
-) -> Calendar:
-    """By default the last year and the next four weeks."""
-    if job_id is not None:
-        context.require(job_id)
-    name = zone or context.zone(job_id)
-    check_zone(name)
-    now = context.now()
-    today = to_datetime(now).astimezone(ZoneInfo(name)).date()
-    first = _date_of(start) if start else today - timedelta(days=364)
-    last = _date_of(end) if end else today + timedelta(days=28)
-    if not 0 <= (last - first).days <= DAYS_MAX:
-        raise InvalidArgument(
-            f"the period from {first} to {last} is not valid.", hint=f"Write up to {DAYS_MAX} days, in order."
-        )
-    days = _days(first, last, name)
-    found, ahead = _tallies(context, job_id, days), _ahead(context, job_id, days, now)
-    return Calendar(
-        job=job_id,
-        timezone=name,
-        days=tuple(_day(day, found[number], ahead[number]) for number, day in enumerate(days)),
-        blackouts=find_blackouts(context, job_id, days[0].start, days[-1].end),
     )
 
 
@@ -316,63 +269,6 @@ def _chosen(context: Context, job_ids: str | Collection[str] | None, jobs: Mappi
     return [jobs[job_id] for job_id in job_ids]
 
 
-def _tallies(context: Context, job_id: str | None, days: Sequence[_DayBounds]) -> list[list[Tally]]:
-    """Per day."""
-    found: list[list[Tally]] = [[] for _ in days]
-    for tally in context.store.outcomes([*(day.start for day in days), days[-1].end], job_id):
-        found[tally.cell].append(tally)
-    return found
-
-
-def _ahead(context: Context, job_id: str | None, days: Sequence[_DayBounds], now: Instant) -> Sequence[int | None]:
-    """How many occurrences one job, or all of them, have on each day after now."""
-    if job_id is None:
-        coming = [day for day in days if day.end > now]
-        view, kept_for = context.view(), (days[0].start, days[-1].end, now // REMEMBERED_US)
-        counted = view.kept(("ahead", *kept_for), lambda: _ahead_of_all(context.next_due, view, coming, now))
-        return [*([0] * (len(days) - len(coming))), *counted]
-    record = context.require(job_id)
-    if why_held(context.jobs.get(job_id), record)[0] is not None:
-        return [0] * len(days)
-    schedules = compile_all(context.specs(job_id))
-    planned = max(now, watermark_of(record, context.view().snapshot.floors) or 0)
-    return [count_of(schedules, max(day.start - 1, planned), day.end - 1) for day in days]
-
-
-def _ahead_of_all(engines: NextDueCache, view: View, days: Sequence[_DayBounds], now: Instant) -> list[int | None]:
-    """Jobs with the same schedules are counted once; where even that is too much, only the first days are."""
-    shared = Counter(
-        engines.engines_of(job.id, job.schedules, now)
-        for job in view.jobs.values()
-        if job.schedules and why_held(job, view.records.get(job.id))[0] is None
-    )
-    counted = days[: max(AHEAD_MAX // max(len(shared), 1), 1)]
-    planned = max([now, *view.snapshot.floors.values()])
-    found = [0] * len(counted)
-    for group in _groups(counted, planned):
-        for one, jobs in shared.items():
-            for number, count in enumerate(_count_group(one, counted, group, planned), group.start):
-                found[number] += count * jobs
-    return [*found, *[None] * (len(days) - len(counted))]
-
-
-def _groups(days: Sequence[_DayBounds], planned: Instant) -> Iterator[range]:
-    """Days in groups that can be counted together: 24 hours long, without planned entries; others are alone."""
-    is_plain = [day.start > planned and day.end - day.start == DAY for day in days]
-    for plain, numbers in groupby(range(len(days)), is_plain.__getitem__):
-        some = list(numbers)
-        yield from [range(some[0], some[-1] + 1)] if plain else [range(number, number + 1) for number in some]
-
-
-def _count_group(
-    schedules: Sequence[Schedule], days: Sequence[_DayBounds], group: range, planned: Instant
-) -> Sequence[int]:
-    first = days[group.start]
-    if len(group) > 1:
-        return count_days(schedules, first.start, len(group))
-    return [count_of(schedules, max(first.start - 1, planned), first.end - 1)]
-
-
 def _specs_of(job: Job) -> Sequence[tuple[Action, tuple[ScheduleSpec, ...]]]:
     """The schedules of a job, by what they do."""
     if not (job.stops or job.restarts):
@@ -383,39 +279,6 @@ def _specs_of(job: Job) -> Sequence[tuple[Action, tuple[ScheduleSpec, ...]]]:
     if job.restarts:
         found.append(("restart", job.restarts))
     return found
-
-
-def _date_of(day: date | str) -> date:
-    try:
-        found = day if isinstance(day, date) else date.fromisoformat(day[:10])
-    except ValueError:
-        raise InvalidArgument(f"'{day}' is not a date.", hint="Write for example 2026-03-02.") from None
-    if not 1971 <= found.year < 2200:
-        raise InvalidArgument(f"'{day}' is out of range.", hint="Write a year from 1971 to 2199.")
-    return found
-
-
-def _days(first: date, last: date, zone: str) -> list[_DayBounds]:
-    midnights = [
-        from_datetime(datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)))
-        for day in (first + timedelta(days=number) for number in range((last - first).days + 2))
-    ]
-    return [
-        _DayBounds(first + timedelta(days=number), start, end)
-        for number, (start, end) in enumerate(pairwise(midnights))
-    ]
-
-
-def _day(day: _DayBounds, tallies: Sequence[Tally], ahead: int | None) -> Day:
-    hours = (day.end - day.start) / HOUR
-    return Day(
-        **outcome_counts(tallies),
-        date=day.date.isoformat(),
-        start=to_datetime(day.start),
-        dst=None if hours == 24 else "forward" if hours < 24 else "back",
-        skips=skip_counts(tallies),
-        planned=ahead,
-    )
 
 
 def _clock_changes(job: Job, now: Instant) -> tuple[tuple[ClockNote, ...], tuple[str, ...]]:
@@ -438,3 +301,60 @@ def _dst_notes(cron: Cron, start: Instant) -> tuple[ClockNote, ...]:
     notes = cron.dst_notes(to_datetime(start), to_datetime(start + YEAR_US))
     instants = [(from_datetime(note.at), note.text) for note in notes]
     return tuple(ClockNote(to_datetime(at), local_text(at, cron.timezone), text) for at, text in instants)
+
+
+# --- the load of coming minutes
+
+
+class BusyMinutes(NamedTuple):
+    minutes: Mapping[Instant, int]
+    """The beginnings of minutes in which something starts."""
+    until: Instant
+    """How far it counted: less than requested if there are too many occurrences."""
+
+
+def count_starts(jobs: Iterable[Job], after: Instant, until: Instant) -> BusyMinutes:
+    """The starts of jobs, minute by minute: all of them, or of a shorter time all of them."""
+    shared: Counter[tuple[ScheduleSpec, ...]] = Counter()
+    delayed: list[tuple[Job, Sequence[Schedule]]] = []
+    for job in jobs:
+        # Each job with jitter has delays of its own, so it shares its starts with no other.
+        if job.policy.jitter_us and (schedules := _compiled(job.schedules)):
+            delayed.append((job, schedules))
+        else:
+            shared[job.schedules] += 1
+    groups = [(schedules, count) for specs, count in shared.items() if (schedules := _compiled(specs))]
+
+    def looks() -> int:
+        plain = sum(_looks(one, after, until) for one, _ in groups)
+        return plain + sum(count_of(one, after - job.policy.jitter_us, until) for job, one in delayed)
+
+    while (until - after) // MINUTE > 1 and looks() > COUNTED_MAX:
+        until = after + (until - after) // 2
+    found: Counter[Instant] = Counter()
+    for job, schedules in delayed:
+        for due in occurrences(schedules, after - job.policy.jitter_us, until):
+            if after < (start := starts_at(job, due)) <= until:
+                found[start // MINUTE * MINUTE] += 1
+    for schedules, count in groups:
+        if count_of(schedules, after, until) <= (until - after) // MINUTE:
+            for at in occurrences(schedules, after, until):
+                found[at // MINUTE * MINUTE] += count
+            continue
+        # Due more often than once a minute: counted by minutes, however often that is.
+        for minute in range((after + 1) // MINUTE * MINUTE, until + 1, MINUTE):
+            number = count_of(schedules, max(after, minute - 1), min(until, minute + MINUTE - 1))
+            if number:
+                found[minute] += count * number
+    return BusyMinutes(dict(sorted(found.items())), until)
+
+
+def _compiled(specs: tuple[ScheduleSpec, ...]) -> Sequence[Schedule]:
+    try:
+        return compile_all(specs)
+    except EvertickError:
+        return ()  # its definition is invalid, and has its own error
+
+
+def _looks(schedules: Sequence[Schedule], after: Instant, until: Instant) -> int:
+    return min(count_of(schedules, after, until), (until - after) // MINUTE)

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, NotRequired, TypedDict
 
 from evertick.errors import Conflict, InvalidArgument, NotFound, SettingsError
 from evertick.model.instant import Instant, from_text, to_text
@@ -49,6 +49,21 @@ def read_role(text: str) -> Role:
     return Role[text.upper()]
 
 
+class ShownToken(TypedDict):
+    """A token without what proves it."""
+
+    id: str
+    name: str
+    role: str
+    created_at: str
+    created_by: NotRequired[str]
+    expires_at: NotRequired[str | None]
+
+
+class _WrittenToken(ShownToken):
+    digest: str
+
+
 class Token(NamedTuple):
     id: str
     name: str
@@ -58,8 +73,7 @@ class Token(NamedTuple):
     created_by: str = ""
     expires_at: Instant | None = None
 
-    def data(self) -> dict[str, Any]:
-        """As it may be shown: without what proves it."""
+    def data(self) -> ShownToken:
         return {
             "id": self.id,
             "name": self.name,
@@ -184,11 +198,12 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def _to_plain(token: Token) -> dict[str, Any]:
+def _to_plain(token: Token) -> _WrittenToken:
     return {**token.data(), "digest": token.digest}
 
 
-def _from_plain(plain: dict[str, Any]) -> Token:
+def _from_plain(plain: _WrittenToken) -> Token:
+    expires_at = plain.get("expires_at")
     return Token(
         str(plain["id"]),
         str(plain["name"]),
@@ -196,5 +211,5 @@ def _from_plain(plain: dict[str, Any]) -> Token:
         str(plain["digest"]),
         from_text(plain["created_at"]),
         str(plain.get("created_by", "")),
-        None if plain.get("expires_at") is None else from_text(plain["expires_at"]),
+        None if expires_at is None else from_text(expires_at),
     )

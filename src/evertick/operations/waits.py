@@ -20,6 +20,7 @@ from evertick.store import RunFilter, Store
 _PARENTS = {
     Trigger.CHAINED: "after",
     Trigger.SUBJOB: "a step of",
+    Trigger.ITEM: "an item of",
     Trigger.RETRY: "a retry of",
 }
 _VERBS = {AfterEnd.SUCCESS: "succeed", AfterEnd.FAILURE: "fail", AfterEnd.END: "end"}
@@ -133,8 +134,9 @@ def _parent(store: Store, row: LedgerRow, parent: Parent) -> str:
     found = find_run(store, RunKey.from_run_id(parent.run))
     state = "which the ledger no longer has" if found is None else f"which is {_state(found)}"
     word = _PARENTS.get(row.trigger, "because of")
-    via = f" (step '{parent.via}')" if parent.via and row.trigger is Trigger.SUBJOB else ""
-    rule = f", which violated {parent.via}" if parent.via and row.trigger is not Trigger.SUBJOB else ""
+    is_step = row.trigger in (Trigger.SUBJOB, Trigger.ITEM)
+    via = f" (step '{parent.via}')" if parent.via and is_step else ""
+    rule = f", which violated {parent.via}" if parent.via and not is_step else ""
     return f"{word} {parent.run}{via}, {state}{rule}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -96,3 +97,5 @@ class Attention(Result):
     items: tuple[AttentionItem, ...]
     """Worst first; at most 50 of a kind."""
     total: int
+    counts: Mapping[AttentionKind, int]
+    """How many there are of each kind, those that are not listed included; worst first."""

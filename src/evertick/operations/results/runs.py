@@ -134,6 +134,8 @@ class StepBase(Result):
     output: str | None
     is_output_cut: bool
     sub_run: str | None
+    executor: str | None
+    """Where an item ran that did not run with its run; null for every other step."""
     reused_from: str | None
     has_log: bool
     cpu_seconds: float

@@ -136,12 +136,26 @@ class Day(Outcomes):
 
 
 @dataclass(frozen=True, slots=True)
+class ExcludedDay(Result):
+    """A coming day on which the calendars of jobs exclude occurrences."""
+
+    date: str
+    names: tuple[str, ...]
+    """What the calendars call the day."""
+    jobs: int
+    """Jobs that would be due on it."""
+    occurrences: int
+
+
+@dataclass(frozen=True, slots=True)
 class Calendar(Result):
     job: str | None
     timezone: str
     days: tuple[Day, ...]
     blackouts: tuple[Blackout, ...]
     """Those of the period that concern the job, or any job."""
+    excluded: tuple[ExcludedDay, ...]
+    """Those to come; the past is in the skips of each day."""
 
 
 @dataclass(frozen=True, slots=True)
