@@ -72,7 +72,7 @@ def test_a_new_job_is_completed_at_once(home):
     assert completed("status", "n") == ["new"]
 
 
-def test_a_broken_cache_is_made_anew(home, tmp_path):
+def test_a_broken_cache_is_rebuilt(home, tmp_path):
     completed("status", "e")
     (cache,) = (tmp_path / "cache" / "evertick").iterdir()
     cache.write_text("{", encoding="utf-8")

@@ -17,7 +17,7 @@ def run(*arguments: str, **environ: str):
     return CliRunner(env=environ).invoke(evertick, ["cron", *arguments])
 
 
-def test_the_next_fires_are_told_in_local_time_and_in_utc():
+def test_the_next_fires_are_reported_in_local_time_and_in_utc():
     result = run("next", "30 2 * * *", *BERLIN, "--after", "2027-03-27T00:00:00Z", "--count", "2")
     assert result.exit_code == 0
     assert result.stderr == ""
@@ -61,7 +61,7 @@ def test_an_expression_is_explained_in_english_with_its_fields_and_the_years_clo
     assert "Sun 2027-10-31" in result.stdout
 
 
-def test_where_no_clock_changes_it_says_so():
+def test_a_zone_without_clock_changes_is_reported_as_such():
     assert "no effect" in run("explain", "30 2 * * *", "--timezone", "UTC").stdout
 
 

@@ -81,7 +81,7 @@ def test_a_disabled_job_loses_its_occurrences(folder):
     assert {"rule": "enabled", "before": "yes", "after": "no"} in job["rules"]
 
 
-def test_a_changed_command_is_no_change_of_the_schedule(folder):
+def test_a_changed_command_does_not_change_the_schedule(folder):
     write(folder, "report.yaml", "schedule: '0 9 * * *'\ntimezone: Europe/Berlin\ncommand: y\n")
     (job,) = diff(folder).values()
     assert job["is_work_changed"]

@@ -14,9 +14,8 @@ import pytest
 from evertick.cli import times
 from evertick.cli.doctor_checks import FAIL, OK, WARN, Finding, disk, machine, run_checks, scheduler
 from evertick.cli.target import Target
-from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, to_text
-from evertick.model.ledger import Batch, JobRecord
+from evertick.model.ledger import BUCKETS, Batch, JobRecord
 from evertick.model.lifecycle import PLANNED, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.model.work import Container, SshCommand, Step
@@ -51,7 +50,7 @@ def test_every_check_is_carried_out_and_changes_nothing(folder):
 
 
 @pytest.mark.parametrize("exposed", ["the folder", "a file", None])
-def test_job_files_that_every_user_may_change_are_told(tmp_path, exposed):
+def test_job_files_that_every_user_may_change_are_reported(tmp_path, exposed):
     (tmp_path / "a.yaml").write_text("command: x\n")
     (tmp_path / "a.yaml").chmod(0o666 if exposed == "a file" else 0o644)
     tmp_path.chmod(0o777 if exposed == "the folder" else 0o755)
@@ -109,7 +108,7 @@ def test_an_error_of_several_lines_is_a_finding_for_each():
     ]
 
 
-def test_a_check_that_breaks_is_a_failure_and_the_next_goes_on():
+def test_a_check_that_raises_fails_and_the_next_one_runs():
     def breaks():
         raise ZeroDivisionError("oops")
 
@@ -139,19 +138,19 @@ def test_the_kernel_is_really_asked():
     assert found is None or found[1] >= 0
 
 
-def test_old_rules_of_zones_are_told(monkeypatch):
+def test_old_rules_of_zones_are_reported(monkeypatch):
     monkeypatch.setattr(machine, "_zones_version", lambda _: "2019c")
     assert (WARN, "the time zone data is old: version 2019c") in told(machine.check_zones("UTC", "test"))
 
 
-def test_a_folder_that_cannot_be_watched_is_told(monkeypatch, tmp_path):
+def test_a_folder_that_cannot_be_watched_is_reported(monkeypatch, tmp_path):
     assert (OK, "the scheduler notices edits of job files at once (inotify)") in told(machine.check_limits(tmp_path))
     monkeypatch.setattr(machine, "watch_failure", lambda _: "jobs cannot be watched: the limit is reached")
     ((level, text),) = [one for one in told(machine.check_limits(tmp_path)) if "cannot be watched" in one[1]]
     assert (level, "scans the folder" in text) == (WARN, True)
 
 
-def test_what_others_may_use_is_a_failure(tmp_path):
+def test_a_folder_that_other_users_may_use_is_a_failure(tmp_path):
     state = tmp_path / ".evertick"
     state.mkdir(mode=0o755)
     state.chmod(0o755)
@@ -163,7 +162,7 @@ def test_what_others_may_use_is_a_failure(tmp_path):
     assert [level for level, _ in told(disk.check_permissions(state))] == [OK]
 
 
-def test_what_was_set_aside_is_told(tmp_path):
+def test_what_was_set_aside_is_reported(tmp_path):
     assert told(disk.check_set_aside(tmp_path)) == [(OK, "no unreadable state files")]
     (tmp_path / "state.json.unreadable-20260301T000000Z").touch()
     ((level, text),) = told(disk.check_set_aside(tmp_path))
@@ -193,7 +192,7 @@ def test_locks_that_hold_and_writes_that_last(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_port_in_use_is_told_unless_it_is_ours():
+def test_a_port_in_use_is_reported_unless_it_is_ours():
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         assert told(scheduler.check_port("127.0.0.1", port, is_running=False))[0][0] == WARN
@@ -201,7 +200,7 @@ def test_a_port_in_use_is_told_unless_it_is_ours():
     assert told(scheduler.check_port("192.0.2.1", 8765, is_running=False))[0][0] == FAIL
 
 
-def test_without_a_scheduler_that_is_told(folder):
+def test_without_a_scheduler_that_is_reported(folder):
     found = told(scheduler.check_scheduler(Target(folder, f"sqlite:///{folder}/.evertick/ledger.db")))
     assert found == [(WARN, "no scheduler is running")]
 
@@ -269,7 +268,7 @@ class TestKinds:
         assert level == "warn"
 
 
-def test_a_blackout_that_names_what_no_job_is_or_has_is_told(tmp_path):
+def test_a_blackout_that_names_what_no_job_is_or_has_is_reported(tmp_path):
     (tmp_path / "a.yaml").write_text("tags: [db]\ncommand: x\n")
     (tmp_path / "evertick.toml").write_text(
         '[[blackouts]]\nfrom = "2097-03-06T22:00"\nto = "2097-03-07T04:00"\njobs = ["a", "b"]\ntags = ["db", "bd"]\n'
@@ -283,7 +282,7 @@ def test_a_blackout_that_names_what_no_job_is_or_has_is_told(tmp_path):
     assert "evertick.toml" in found[0]["next"]
 
 
-def test_calendars_that_cannot_be_read_or_end_soon_are_told(tmp_path):
+def test_calendars_that_cannot_be_read_or_end_soon_are_reported(tmp_path):
     today = datetime.now(UTC).date()
     dates = {"soon": today + timedelta(days=20), "far": today + timedelta(days=400)}
     lines = [f'{name} = {{dates = ["{day}"]}}' for name, day in dates.items()]

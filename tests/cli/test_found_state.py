@@ -78,7 +78,7 @@ def test_the_settings_go_before_the_pointer(scheduler, tmp_path):
     assert code_of(asked) == 5
 
 
-def test_a_state_that_may_not_be_read_is_said_to_be_there(scheduler, monkeypatch):
+def test_an_unreadable_state_is_reported_as_present(scheduler, monkeypatch):
     """Root may read everything, so what the kernel would tell another user is told here."""
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != scheduler.state and allowed(path, mode))

@@ -50,7 +50,7 @@ def test_list_without_a_ledger_shows_the_folder_and_says_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize("command", [["list"], ["upcoming"], ["history"]], ids=" ".join)
-def test_a_ledger_that_was_named_and_is_not_there_is_not_taken_for_an_empty_one(tmp_path, monkeypatch, command):
+def test_a_named_ledger_that_does_not_exist_is_not_taken_for_an_empty_one(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     result = run(*command, "--store", f"sqlite:///{tmp_path}/no.db")
     assert (code_of(result), "does not exist" in str(result.exception)) == (5, True)
@@ -63,7 +63,7 @@ def test_list_of_files_that_are_all_wrong_leads_to_them_and_not_to_a_first_job(t
     assert "init" not in told
 
 
-def test_a_file_is_no_folder_to_serve(tmp_path):
+def test_a_file_cannot_be_served_as_a_folder(tmp_path):
     (tmp_path / "job.yaml").write_text("command: x\n", encoding="utf-8")
     result = run("serve", tmp_path / "job.yaml")
     assert (code_of(result), f"evertick run {tmp_path}/job.yaml" in str(result.exception)) == (3, True)
@@ -74,7 +74,7 @@ def test_list_of_nothing_offers_init(tmp_path):
     assert (result.exit_code, result.stdout, "evertick init" in result.stderr) == (0, "", True)
 
 
-def test_status_without_a_job_tells_how_everything_stands(folder):
+def test_status_without_a_job_shows_an_overview(folder):
     data = json.loads(run("status", "--folder", folder, "-o", "json").stdout)
     assert data["jobs"]["total"] == 2
     result = run("status", "--folder", folder)
@@ -82,7 +82,7 @@ def test_status_without_a_job_tells_how_everything_stands(folder):
     assert "Next: evertick serve" in result.stderr
 
 
-def test_status_tells_the_facts_and_the_last_runs(folder):
+def test_status_shows_the_facts_and_the_last_runs(folder):
     data = json.loads(run("status", "etl", "--folder", folder, "-o", "json").stdout)
     assert [row["state"] for row in data["runs"]] == ["planned", "skipped", "failed"]
     assert data["is_scheduler_running"] is False
@@ -119,7 +119,7 @@ def test_a_job_that_is_not_there_is_3_and_the_nearest_is_named(folder, arguments
         pytest.param(["cancel", "etl"], RequestKind.CANCEL, id="cancel"),
     ],
 )
-def test_without_a_scheduler_the_request_waits_and_that_is_said(folder, arguments, kind):
+def test_without_a_scheduler_the_request_waits_and_the_command_says_so(folder, arguments, kind):
     result = run(*arguments, "--folder", folder, "-o", "json")
     (request,) = requests_in(folder)
     assert (result.exit_code, request.kind) == (0, kind)
@@ -140,7 +140,7 @@ def test_a_request_is_shown_by_its_id_to_people(folder):
     assert result.stdout.strip() == requests_in(folder)[0].id
 
 
-def test_waiting_for_a_run_that_nobody_starts_is_a_timeout(folder):
+def test_waiting_for_a_run_that_does_not_start_times_out(folder):
     assert run("trigger", "etl", "--wait", "--folder", folder).exit_code == 124
 
 
@@ -180,7 +180,7 @@ def test_a_retry_is_for_the_same_time(folder):
     assert (message.trigger, message.submitted_at) == (Trigger.RETRY, hour(2))
 
 
-def test_history_is_paged_and_says_how_to_go_on(folder):
+def test_history_is_paged_and_says_how_to_continue(folder):
     result = run("history", "etl", "-n", "2", "--folder", folder, "-o", "json")
     data = json.loads(result.stdout)
     assert [row["state"] for row in data["items"]] == ["planned", "skipped"]
@@ -262,7 +262,7 @@ def test_catchup_shows_what_a_start_would_do(folder, monkeypatch):
     assert "0 would run and 4 would be skipped" in result.stderr
 
 
-def test_plan_tells_what_fires_and_that_there_is_more(folder):
+def test_plan_lists_what_fires_and_that_there_is_more(folder):
     result = run("plan", folder, "--until", "2027-01-15T12:00:00Z", "-n", "2", "-o", "json")
     assert [(row["scheduled_for"], row["what"]) for row in json.loads(result.stdout)["items"]] == [
         ("2027-01-15T08:00:00Z", "run"),
@@ -271,7 +271,7 @@ def test_plan_tells_what_fires_and_that_there_is_more(folder):
     assert "Only the first 2" in result.stderr
 
 
-def test_explain_tells_each_rule_with_its_place(folder):
+def test_explain_shows_each_rule_with_its_place(folder):
     rules = {rule["name"]: rule for rule in json.loads(run("explain", "etl", "--folder", folder, "-o", "json").stdout)}
     assert rules["start.0"]["origin"] == f"{folder}/etl.yaml:1"
     assert "RULE" in run("explain", "etl", "--folder", folder).stdout
@@ -290,7 +290,7 @@ def defined(folder):
     return key.run_id
 
 
-def test_explain_of_a_run_tells_what_its_job_was(folder, defined):
+def test_explain_of_a_run_shows_the_definition_it_ran(folder, defined):
     result = run("explain", defined, "--folder", folder)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-1].strip() == "command: x"
@@ -380,7 +380,7 @@ def test_a_terminal_gets_colours_and_nothing_else_that_it_would_obey(logs, monke
     assert printed == "\x1b[31mred\x1b[0m\n\\x1b]0;title\\x07 \\x0dover \\xc2\\x9b2J ä\n"
 
 
-def test_logs_that_are_elsewhere_are_said_to_be(folder):
+def test_logs_that_are_elsewhere_are_reported(folder):
     result = run("logs", failed_run(), "--folder", folder)
     assert (code_of(result), "--folder" in str(result.exception)) == (3, True)
 
@@ -419,7 +419,7 @@ def test_the_ledger_of_the_present_folder_is_found(folder, monkeypatch):
     assert run("history").exit_code == 0
 
 
-def test_without_any_ledger_the_way_to_one_is_told(tmp_path, monkeypatch):
+def test_without_any_ledger_the_way_to_one_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run("history")
     assert (code_of(result), "has no ledger" in str(result.exception)) == (5, True)
@@ -455,7 +455,7 @@ def test_every_command_has_its_place_in_the_docs():
     assert [name for name in COMMANDS if f"\n## evertick {name}\n" not in page] == []
 
 
-def test_explain_tells_as_whom_a_job_runs_and_what_it_sees(folder):
+def test_explain_shows_the_user_and_the_sandbox_of_a_job(folder):
     text = "command: x\nuser: nobody\nsandbox: {kind: bwrap, writable: [/srv/out], network: true}\n"
     (folder / "apart.yaml").write_text(text, encoding="utf-8")
     rules = {

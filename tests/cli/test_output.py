@@ -28,7 +28,7 @@ def test_aligned_text_counts_the_columns_of_wide_characters():
     ]
 
 
-def test_a_title_stands_above_its_table():
+def test_a_title_is_printed_above_its_table():
     assert plain_table(Table(WIDE.columns, [], "Things")).split("\n") == ["Things", "NAME  COUNT  TEXT"]
 
 

@@ -52,12 +52,12 @@ def test_the_output_is_on_stdout_and_the_result_is_the_exit_code(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_exit_code_is_told_once(tmp_path):
+def test_an_exit_code_is_reported_once(tmp_path):
     assert finish(job(tmp_path, "command: exit 3\n"), code=1)[1] == "failed (exit code 3).\n"
 
 
 @pytest.mark.slow
-def test_steps_are_told_as_they_end_and_the_first_failure_is_the_result(tmp_path):
+def test_steps_are_reported_as_they_end_and_the_first_failure_is_the_result(tmp_path):
     out, err = finish(job(tmp_path, STEPS), code=1)
     assert out.splitlines() == ["one", "two"]
     assert "==> first (attempt 1)" in err

@@ -27,7 +27,7 @@ def test_a_step_is_below_the_one_it_depends_on():
     ]
 
 
-def test_of_several_dependencies_the_last_one_is_the_parent_and_the_others_are_named():
+def test_the_last_of_several_dependencies_is_the_parent_and_the_others_are_named():
     lines = tree_of(["a", "b", "c"], {"a": [], "b": [], "c": ["a", "b"]})
     assert [(line.prefix, line.name, line.also) for line in lines] == [
         ("", "a", ()),

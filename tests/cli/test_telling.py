@@ -68,7 +68,7 @@ def settings(hook: Receiver, office: PostOffice) -> str:
 
 
 @pytest.mark.slow
-def test_a_failure_is_told_by_hook_and_mail_and_the_recovery_after_a_restart(tmp_path):
+def test_a_failure_is_reported_by_hook_and_mail_and_the_recovery_after_a_restart(tmp_path):
     folder, good = tmp_path / "jobs", tmp_path / "good"
     folder.mkdir()
     (folder / "check.yaml").write_text(OFTEN + f"command: test -e {good}\n")
@@ -87,7 +87,7 @@ def test_a_failure_is_told_by_hook_and_mail_and_the_recovery_after_a_restart(tmp
 
 
 @pytest.mark.slow
-def test_a_scheduler_whose_receiver_hangs_goes_on_scheduling(tmp_path):
+def test_a_scheduler_whose_receiver_hangs_continues_to_schedule(tmp_path):
     with receiver() as hook:
         hook.may_answer.clear()
         (tmp_path / "check.yaml").write_text(

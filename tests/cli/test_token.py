@@ -65,6 +65,6 @@ def test_without_a_state_folder_there_is_nothing_to_keep_tokens_in(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_there_are_no_tokens_yet_the_way_to_one_is_told(folder):
+def test_where_there_are_no_tokens_yet_the_way_to_one_is_reported(folder):
     result = run("token", "list", "--folder", folder)
     assert (result.stdout, "evertick serve" in result.stderr) == ("", True)

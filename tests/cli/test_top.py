@@ -202,7 +202,7 @@ def test_a_paused_job_is_resumed_by_the_key_that_paused_it():
     assert press(page, found, "p", "y") == Act(ActionKind.RESUME, "bad")
 
 
-def test_there_is_nothing_to_retry_of_a_job_that_does_well():
+def test_a_job_without_failures_has_nothing_to_retry():
     page, found = Page(job="well"), read(a_busy_world())
     page.settle(found, 10)
     assert press(page, found, "t") is None

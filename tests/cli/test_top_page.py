@@ -83,7 +83,7 @@ def test_a_job_is_run_read_and_cancelled_by_keys_and_the_page_survives_its_sched
         assert page.modes & termios.ECHO
 
 
-def test_a_reader_is_told_why_an_action_is_refused_and_a_silent_server_makes_the_page_stale(scheduler):
+def test_a_reader_sees_why_an_action_is_refused_and_a_silent_server_makes_the_page_stale(scheduler):
     token = run("token", "create", "wall", "--role", "viewer", "--folder", scheduler.folder).stdout.strip()
     server = scheduler.server_url
     with Page("top", "--server", server, "--every", "0.2", EVERTICK_TOKEN=token, NO_COLOR="1") as page:

@@ -52,7 +52,7 @@ def test_until_ends_the_list(folder):
     assert len(fires(run(folder, *NEW_YEAR, "--until", "2027-01-01T00:40:00Z", "-o", "json"))) == 2
 
 
-def test_a_fire_is_told_in_its_own_zone_and_in_utc(folder):
+def test_a_fire_is_reported_in_its_own_zone_and_in_utc(folder):
     result = run(folder, "--after", "2027-01-01T10:59:59Z", "--count", "9", "-o", "json")
     (row,) = [row for row in json.loads(result.stdout)["items"] if row["job"] == "berlin"]
     assert row == {
@@ -73,7 +73,7 @@ def test_a_fire_is_told_in_its_own_zone_and_in_utc(folder):
     }
 
 
-def test_of_one_job_the_schedule_is_told_in_english(folder):
+def test_upcoming_of_one_job_describes_its_schedule(folder):
     result = run(folder, "--job", "berlin", "--after", "2027-01-01T10:59:59Z", "-n", "1")
     assert "Europe/Berlin" in result.stdout
     assert "12:00" in result.stderr
@@ -99,7 +99,7 @@ def test_without_a_terminal_the_tables_are_aligned_text(folder):
     assert "Next: evertick serve" in result.stderr
 
 
-def test_a_bad_file_is_told_on_stderr_and_ends_with_2_and_the_others_are_shown(folder):
+def test_a_bad_file_is_reported_on_stderr_and_ends_with_2_and_the_others_are_shown(folder):
     (folder / "bad.yaml").write_text("schedule: '* *'\ncommand: x\n", encoding="utf-8")
     result = run(folder, *NEW_YEAR, "-o", "json")
     assert result.exit_code == 2
@@ -122,7 +122,7 @@ def test_a_folder_where_nothing_is_due_says_so(tmp_path):
     assert (result.stdout, "No enabled job is due" in result.stderr) == ("", True)
 
 
-def test_a_folder_that_is_not_there_is_not_found(tmp_path):
+def test_a_missing_folder_is_not_found(tmp_path):
     assert isinstance(run(tmp_path / "nowhere").exception, NotFound)
 
 

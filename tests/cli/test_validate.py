@@ -52,7 +52,7 @@ def test_a_dotenv_file_that_a_run_could_not_read_is_a_warning(tmp_path):
     assert f"the dotenv file '{tmp_path}/gone.env' of job 'a' cannot be read: No such file" in result.stderr
 
 
-def test_warnings_are_told_and_do_not_change_the_end(tmp_path):
+def test_warnings_are_reported_and_do_not_change_the_end(tmp_path):
     text = "schedule: ['@daily', {at: 2020-01-01T00:00:00Z}]\noverlapPolicy: all\ncommand: x\n"
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
     result = run(tmp_path)
@@ -87,7 +87,7 @@ def test_an_empty_folder_says_what_to_do(tmp_path):
     assert "Found no job files" in result.stderr
 
 
-def test_a_path_that_is_not_there_is_not_found(tmp_path):
+def test_an_unknown_path_is_not_found(tmp_path):
     assert isinstance(run(tmp_path / "nowhere").exception, NotFound)
 
 

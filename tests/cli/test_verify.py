@@ -13,9 +13,8 @@ from evertick.cli.app import evertick
 from evertick.cli.exits import exit_code
 from evertick.cli.times import now
 from evertick.errors import EvertickError
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, from_text
-from evertick.model.ledger import Batch, JobRecord, ScheduleLine
+from evertick.model.ledger import Batch, JobRecord, ScheduleLine, bucket_of
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import EverySpec, specs_to_text
@@ -96,7 +95,7 @@ def counts(output: str) -> dict[str, str]:
     return {what.strip(): count for what, _, count in (line.rpartition(" ") for line in output.splitlines()[1:])}
 
 
-def test_a_sound_ledger_is_told_in_counts_and_ends_with_0(url):
+def test_a_sound_ledger_is_reported_in_counts_and_ends_with_0(url):
     skipped = entry(4, state=SKIPPED, reason=SkipReason.OVERLAP)
     write(url, entry(1), gap(2, 3), skipped, entry(5), watermark=5)
     result = run("--store", url)
@@ -203,7 +202,7 @@ def test_the_ledger_may_be_named_by_the_environment(sqlite_url):
     assert run(EVERTICK_STORE=sqlite_url).exit_code == 0
 
 
-def test_a_scheduler_that_writes_between_two_reads_is_no_finding(sqlite_url, monkeypatch):
+def test_a_scheduler_that_writes_between_two_reads_causes_no_finding(sqlite_url, monkeypatch):
     write(sqlite_url, entry(1), watermark=2)
     from evertick.operations import verification
 
@@ -244,7 +243,7 @@ def test_a_folder_that_a_scheduler_has_open_cannot_be_read(tmp_path):
     assert "another process is using the ledger" in str(result.exception)
 
 
-def test_without_a_ledger_the_way_to_one_is_told(tmp_path, monkeypatch):
+def test_without_a_ledger_the_way_to_one_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run()
     assert isinstance(result.exception, EvertickError)

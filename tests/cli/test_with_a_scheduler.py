@@ -214,7 +214,7 @@ def test_what_is_left_of_a_backfill_can_be_cancelled(scheduler):
     assert sum(run["state"] == "cancelled" for run in runs) >= 9
 
 
-def test_a_job_that_is_not_there_is_not_found_before_anything_is_asked(scheduler):
+def test_an_unknown_job_is_not_found_before_any_request(scheduler):
     assert scheduler.run("trigger", "ecko", code=3) == ""
 
 

@@ -28,11 +28,14 @@ def complete_jobs_and_files(ctx: click.Context, param: click.Parameter, incomple
     return [*complete_jobs(ctx, param, incomplete), CompletionItem(incomplete, type="file")]
 
 
-def words(known: Callable[[], Iterable[object]]) -> Callable[..., list[CompletionItem]]:
-    """Completes one of the given words, which are looked up only on completion."""
+def complete_words(kind: str) -> Callable[..., list[CompletionItem]]:
+    """Completes a word of an enum of `model.lifecycle`, which is imported only on completion."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(str(word)) for word in known() if str(word).startswith(incomplete)]
+        from evertick.model import lifecycle
+
+        words: Iterable[object] = getattr(lifecycle, kind)
+        return [CompletionItem(str(word)) for word in words if str(word).startswith(incomplete)]
 
     return complete
 

@@ -7,13 +7,16 @@ import re
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import click
 
 from evertick.cli.output import note
 from evertick.cli.tables import STATE_STYLES, clean, is_terminal
 from evertick.model.duration import duration_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 # Colours pass; every other control sequence is escaped.
 _UNSAFE = re.compile(rb"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]")
@@ -159,7 +162,7 @@ class LiveDisplay:
         prefix = (f"{clean(step)} │ " if self._has_prefix else "", "dim")
         self._console.print(Text.assemble(prefix, text), soft_wrap=True)
 
-    def _drawn(self, steps: list[Step], *, is_over: bool = False) -> Any:
+    def _drawn(self, steps: list[Step], *, is_over: bool = False) -> RenderableType:
         from rich.table import Table
         from rich.text import Text
 

@@ -8,7 +8,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import click
 
@@ -32,7 +32,7 @@ FORMS: Final = ("table", "json", "yaml", "csv", "name")
 
 People: TypeAlias = Table | Sequence[Table] | Callable[[], None]
 """The output for people: tables, or a function that prints."""
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 Naming: TypeAlias = str | Callable[[Row], str]
 
 
@@ -60,7 +60,8 @@ def show(output: str, data: object, people: People, *, rows: Sequence[Row] | Non
         case "yaml":
             click.echo(yaml_text(_plain(data)), nl=False)
         case "csv":
-            click.echo(csv_text([_plain(thing) for thing in things]), nl=False)
+            plain = [_plain(thing) for thing in things]
+            click.echo(csv_text([row for row in plain if isinstance(row, Mapping)]), nl=False)
         case "name":
             for thing in things:
                 show_text(text_of(name(thing) if callable(name) else value_of(thing, name)))
@@ -68,7 +69,7 @@ def show(output: str, data: object, people: People, *, rows: Sequence[Row] | Non
             _show_people(people)
 
 
-def _plain(data: object) -> Any:
+def _plain(data: object) -> object:
     from evertick.operations.codec import to_data
 
     return to_data(data)

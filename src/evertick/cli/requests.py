@@ -18,6 +18,7 @@ from evertick.model.ids import digest
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations
+    from evertick.operations.results.base import Result
     from evertick.operations.results.jobs import JobPage
     from evertick.operations.results.requests import Backfill, RequestStatus
     from evertick.operations.results.runs import RunDetail, RunPage, RunSummary
@@ -94,7 +95,7 @@ def runs_of(status: RequestStatus) -> list[str]:
     return list(status.answer.cancelled or ()) if status.answer else []
 
 
-def data_with(result: object, **more: object) -> dict[str, object]:
+def data_with(result: Result, **more: object) -> dict[str, object]:
     """The document of a result with further members."""
     from evertick.operations.codec import to_data
 
@@ -103,13 +104,13 @@ def data_with(result: object, **more: object) -> dict[str, object]:
 
 def tell_result(run: RunSummary, *, is_kept: bool = True) -> int:
     """The exit code of a finished run; a failure is reported on stderr."""
-    from evertick.model.lifecycle import SUCCEEDED
+    from evertick.model.lifecycle import SUCCEEDED, beyond_exit_code, exit_code_text
 
     if run.state is SUCCEEDED:
         return OK
-    code = f"exit code {run.exit_code}" if run.exit_code else ""
+    code = exit_code_text(run.exit_code) if run.exit_code else ""
     reason = f": {run.reason}" if run.reason else f" ({code})" if code else ""
-    detail = "" if run.detail == code else run.detail
+    detail = beyond_exit_code(run.detail, run.exit_code)
     note(f"{run.state}{reason}. {detail}".rstrip(". ") + ".")
     if is_kept:
         note(f"Next: evertick {'why' if run.reason else 'logs'} {run.run}")

@@ -82,6 +82,7 @@ def steps_table(lines: Sequence[StepLine], title: str = "", *, with_run: bool = 
         ),
         Column("Exit", lambda line: "" if line.step is None else line.step.exit_code, right=True, optional=True),
         Column("Memory", _memory, right=True, optional=True),
+        Column("Executor", lambda line: "" if line.step is None else line.step.executor or "", optional=True),
         Column("Detail", lambda line: "" if line.step is None else line.step.detail, wrap=True, optional=True),
     )
     return Table(columns, lines, title)

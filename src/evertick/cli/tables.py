@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, TextIO, TypeAlias
 
 import click
@@ -64,6 +65,13 @@ class Column:
         value = self.show(row) if callable(self.show) else value_of(row, self.show)
         return "" if value is None else clean(text_of(value))
 
+    def texts(self, rows: Sequence[Row]) -> list[str]:
+        """The cells of many rows: a list may have 10,000, and nearly all are clean."""
+        read = self.show if callable(self.show) else partial(value_of, name=self.show)
+        values = [read(row) for row in rows]
+        found = ["" if value is None else value if type(value) is str else text_of(value) for value in values]
+        return found if "".join(found).isprintable() else list(map(clean, found))
+
     def style_of(self, text: str) -> str:
         return STATE_STYLES.get(text.partition(":")[0].partition(" ")[0], "") if self.style == "state" else self.style
 
@@ -116,7 +124,7 @@ def show_tables(*tables: Table) -> None:
 
 def plain_table(table: Table) -> str:
     # Column by column: a list may have 10,000 rows.
-    columns = [_aligned(column, [column.text(row) for row in table.rows]) for column in table.columns]
+    columns = [_aligned(column, column.texts(table.rows)) for column in table.columns]
     lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
     return "\n".join([table.title, *lines] if table.title else lines)
 

@@ -12,7 +12,8 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import FAILED, OK, TIMEOUT
 from evertick.cli.output import Column, Table, counted, note, output_option, show, show_text
 from evertick.cli.tables import is_terminal
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations

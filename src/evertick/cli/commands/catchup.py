@@ -10,7 +10,8 @@ import click
 from evertick.cli import times
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, counted, note, output_option, show, show_lines, show_text
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 from evertick.cli.times import local_text, whole_second_text
 from evertick.model.instant import DAY, SECOND, from_datetime, to_datetime, to_text
 from evertick.model.lifecycle import RunState, SkipReason

@@ -14,7 +14,8 @@ from evertick.cli import times
 from evertick.cli.exits import FAILED
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, counted, is_terminal, note, output_option, show, show_text
-from evertick.cli.target import Target, ledger_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import ledger_options
 
 
 @click.group(cls=SuggestingGroup)

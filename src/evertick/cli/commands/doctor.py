@@ -11,7 +11,8 @@ import click
 
 from evertick.cli.exits import FAILED
 from evertick.cli.output import Column, Table, counted, note, output_option, show
-from evertick.cli.target import Target, find_target
+from evertick.cli.target import Target
+from evertick.cli.target_options import find_target
 
 if TYPE_CHECKING:
     from evertick.cli.doctor_checks import Check

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 from collections.abc import Callable
@@ -13,23 +12,24 @@ from typing import TYPE_CHECKING
 import click
 
 from evertick.cli.commands.fleet_certs import certs, folder_option, token
+from evertick.cli.commands.fleet_members import (
+    FleetCommand,
+    certs_option,
+    cordon,
+    drain,
+    forget,
+    list_,
+    remove,
+    uncordon,
+    url_argument,
+)
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.member_table import show_members
-from evertick.cli.output import counted, note, output_option, show, show_text
+from evertick.cli.output import note
 
 if TYPE_CHECKING:
     from evertick.executors.fleet.process_supervisor import Part
     from evertick.executors.fleet.settings import Certificates
-    from evertick.model.member import Member
-    from evertick.settings.parts import FleetSettings
 
-certs_option = click.option(
-    "--certs",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="EVERTICK_FLEET_CERTS",
-    metavar="FOLDER",
-    help="Folder with ca.pem, cert.pem and key.pem; also set by EVERTICK_FLEET_CERTS.",
-)
 http_option = click.option(
     "--dask-http-port",
     "http_port",
@@ -37,26 +37,8 @@ http_option = click.option(
     type=click.IntRange(0, 65_535),
     help="Serve Dask's own status page on this local port, to every user of this machine; default: off.",
 )
-URL_VARIABLE = "EVERTICK_FLEET_URL"
 SIGNAL_SECONDS = 0.2
 """How often to check for a signal."""
-_ADDRESS = re.compile(r"\w+://")
-url_argument = click.argument("url", metavar="[URL]")
-
-
-class FleetCommand(click.Command):
-    """A command whose first argument is the fleet's URL, by default from the environment."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # Only a word that begins with a scheme is the URL; a label may contain one.
-        if not any(_ADDRESS.match(word) or word in ("-h", "--help") for word in args):
-            known = os.environ.get(URL_VARIABLE, "")
-            if not known:
-                example = "tls://127.0.0.1:8786"
-                reason = f"Missing the URL of the fleet. Write it first, for example {example}, or set {URL_VARIABLE}."
-                raise click.UsageError(reason, ctx)
-            args = [known, *args]
-        return super().parse_args(ctx, args)
 
 
 @click.group(cls=SuggestingGroup)
@@ -71,8 +53,10 @@ def fleet() -> None:
     """
 
 
-fleet.add_command(certs)
-fleet.add_command(token)
+for command in (certs, token, list_, cordon, uncordon, drain, remove, forget):
+    fleet.add_command(command)
+# An alias: `fleet members`.
+fleet.add_command(FleetCommand("members", callback=list_.callback, params=list_.params, help=list_.help, hidden=True))
 
 
 @fleet.command()
@@ -283,139 +267,6 @@ def _check_scheme(url: str, *, insecure: bool) -> None:
         raise SettingsError(
             f"'{url}' is unencrypted and lets every user of this machine run jobs. Use tls://, or add --insecure."
         )
-
-
-@fleet.command("list", cls=FleetCommand)
-@url_argument
-@certs_option
-@output_option
-def list_(url: str, certs: Path | None, output: str) -> None:
-    """List the members of a fleet with their state, load and resources.
-
-    A member that is away stays in the list for a week.
-
-    \b
-    Example:
-      evertick fleet list tls://127.0.0.1:8786
-    """
-    from evertick.executors.fleet.admin import list_members
-
-    show_members(output, list_members(_settings(url, certs)))
-
-
-# An alias: `fleet members`.
-fleet.add_command(FleetCommand("members", callback=list_.callback, params=list_.params, help=list_.help, hidden=True))
-
-
-@fleet.command(cls=FleetCommand)
-@url_argument
-@click.argument("member")
-@certs_option
-@output_option
-def cordon(url: str, member: str, certs: Path | None, output: str) -> None:
-    """Send no new runs to a member; its active runs continue.
-
-    \b
-    Example:
-      evertick fleet cordon tls://127.0.0.1:8786 ex-a
-    """
-    from evertick.executors.fleet.admin import set_cordon
-
-    show_members(output, [set_cordon(_settings(url, certs), member, is_closed=True)])
-
-
-@fleet.command(cls=FleetCommand)
-@url_argument
-@click.argument("member")
-@certs_option
-@output_option
-def uncordon(url: str, member: str, certs: Path | None, output: str) -> None:
-    """Send new runs to a cordoned or drained member again.
-
-    \b
-    Example:
-      evertick fleet uncordon tls://127.0.0.1:8786 ex-a
-    """
-    from evertick.executors.fleet.admin import set_cordon
-
-    show_members(output, [set_cordon(_settings(url, certs), member, is_closed=False)])
-
-
-@fleet.command(cls=FleetCommand)
-@url_argument
-@click.argument("member")
-@click.option("--timeout", default=3600.0, show_default=True, help="Maximum number of seconds to wait.")
-@certs_option
-@output_option
-def drain(url: str, member: str, timeout: float, certs: Path | None, output: str) -> None:
-    """Send no new runs to a member and wait until its active runs have ended.
-
-    \b
-    Example:
-      evertick fleet drain tls://127.0.0.1:8786 ex-a && evertick fleet remove tls://127.0.0.1:8786 ex-a
-    """
-    from evertick.executors.fleet import admin
-
-    def said(seen: Member) -> None:
-        if seen.running:
-            note(f"{seen.name} has {counted(seen.running, 'active attempt')}. Waiting ...")
-
-    show_members(output, [admin.drain(_settings(url, certs), member, timeout, said)])
-
-
-@fleet.command(cls=FleetCommand)
-@url_argument
-@click.argument("member")
-@click.option("--force", is_flag=True, help="Remove it even if it has active runs; these are lost.")
-@certs_option
-@output_option
-def remove(url: str, member: str, force: bool, certs: Path | None, output: str) -> None:
-    """Remove a member for good: its process stops and does not restart.
-
-    \b
-    Example:
-      evertick fleet remove tls://127.0.0.1:8786 ex-a
-    """
-    from evertick.executors.fleet import admin
-
-    admin.remove(_settings(url, certs), member, by_force=force)
-    show(output, {"member": member}, lambda: show_text(member), name="member")
-
-
-@fleet.command(cls=FleetCommand)
-@url_argument
-@click.argument("member")
-@certs_option
-@output_option
-def forget(url: str, member: str, certs: Path | None, output: str) -> None:
-    """Remove an absent member from the list and free its name.
-
-    Use it for a machine that will not come back. Its certificate stays valid; revoke it with 'evertick fleet certs
-    revoke'. If the machine does come back before another one uses its name, it is a member again.
-
-    \b
-    Example:
-      evertick fleet forget tls://127.0.0.1:8786 ex-a
-    """
-    from evertick.executors.fleet import admin
-
-    admin.forget(_settings(url, certs), member)
-    show(output, {"member": member}, lambda: show_text(member), name="member")
-
-
-def _settings(url: str, certs: Path | None) -> FleetSettings:
-    from evertick.errors import SettingsError
-    from evertick.executors.fleet.settings import Certificates, fleet_at, need_dask
-    from evertick.settings import Settings
-
-    need_dask()
-    try:
-        settings = Settings.load(Path()).fleet  # whether a member's own lease is too long is judged by it
-    except SettingsError:
-        settings = None
-    if certs is None and url.startswith("tls://"):
-        return fleet_at(url, Certificates.of_this_machine(), settings)
-    return fleet_at(url, Certificates.in_folder(certs) if certs else None, settings)
 
 
 def _labels(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

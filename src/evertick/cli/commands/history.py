@@ -7,32 +7,14 @@ from typing import TypeVar
 
 import click
 
-from evertick.cli.complete import complete_jobs
-from evertick.cli.complete import words as one_of
+from evertick.cli.complete import complete_jobs, complete_words
 from evertick.cli.output import note, output_option, show
 from evertick.cli.run_view import step_lines, steps_table
 from evertick.cli.runs import runs_table
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 
 E = TypeVar("E", bound=StrEnum)
-
-
-def _states() -> list[str]:
-    from evertick.model.lifecycle import RunState
-
-    return list(RunState)
-
-
-def _triggers() -> list[str]:
-    from evertick.model.lifecycle import Trigger
-
-    return list(Trigger)
-
-
-def _reasons() -> list[str]:
-    from evertick.model.lifecycle import SkipReason
-
-    return list(SkipReason)
 
 
 @click.command()
@@ -42,7 +24,7 @@ def _reasons() -> list[str]:
     "states",
     multiple=True,
     metavar="STATE",
-    shell_complete=one_of(_states),
+    shell_complete=complete_words("RunState"),
     help="Only runs in this state; repeatable.",
 )
 @click.option(
@@ -50,7 +32,7 @@ def _reasons() -> list[str]:
     "triggers",
     multiple=True,
     metavar="TRIGGER",
-    shell_complete=one_of(_triggers),
+    shell_complete=complete_words("Trigger"),
     help="Only runs with this trigger; repeatable.",
 )
 @click.option(
@@ -58,7 +40,7 @@ def _reasons() -> list[str]:
     "reasons",
     multiple=True,
     metavar="REASON",
-    shell_complete=one_of(_reasons),
+    shell_complete=complete_words("SkipReason"),
     help="Only occurrences skipped for this reason; repeatable.",
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only runs of jobs with this tag; repeatable.")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli import times
-from evertick.cli.complete import words
+from evertick.cli.complete import complete_words
 from evertick.cli.output import Column, Table, counted, note, output_option, show
 from evertick.cli.runs import state_text
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 from evertick.cli.times import local_text, whole_second_text
 from evertick.model.duration import duration_text
 from evertick.model.instant import from_datetime
@@ -22,12 +25,6 @@ if TYPE_CHECKING:
 PROBLEMS_SHOWN = 5
 
 
-def _statuses() -> list[str]:
-    from evertick.model.lifecycle import JobStatus
-
-    return list(JobStatus)
-
-
 @click.command(name="list")
 @click.argument("search", required=False, default="")
 @click.option(
@@ -35,7 +32,7 @@ def _statuses() -> list[str]:
     "statuses",
     multiple=True,
     metavar="STATUS",
-    shell_complete=words(_statuses),
+    shell_complete=complete_words("JobStatus"),
     help="Only jobs with this status; repeatable.",
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only jobs with this tag; repeatable.")
@@ -62,7 +59,7 @@ def list_(
         if status not in set(JobStatus):
             raise click.UsageError(unknown("status", status, [str(one) for one in JobStatus]))
     chosen = [JobStatus(status) for status in statuses]
-    with target.operations(may_be_new=True) as operations:
+    with target.operations(may_be_new=True, reads_ahead=True) as operations:
         page = all_pages(
             lambda size, mark: operations.list_jobs(search, tags, chosen, limit=size, after=mark, with_gone=with_gone)
         )
@@ -87,17 +84,28 @@ def list_(
 def jobs_table(jobs: Sequence[Job], at: int, wrong: Collection[str] = ()) -> Table:
     """`wrong` are the files with an error: the scheduler still runs their last valid version."""
 
+    # Among ten thousand jobs many have the same times: each is written once.
+    @cache
+    def wait_until(next_at: datetime) -> str:
+        return duration_text(from_datetime(next_at) - at)
+
+    @cache
+    def due_text(due: datetime, zone: str) -> str:
+        return local_text(from_datetime(due), zone)
+
+    planned_text = cache(whole_second_text)
+
     def wait(job: Job) -> str:
-        return duration_text(from_datetime(job.next_at) - at) if job.next_at else "-"
+        return wait_until(job.next_at) if job.next_at else "-"
 
     def next_time(job: Job) -> str:
-        return f"{local_text(from_datetime(job.next_at), job.timezone)} {job.timezone}" if job.next_at else "-"
+        return f"{due_text(job.next_at, job.timezone)} {job.timezone}" if job.next_at else "-"
 
     def last_due(job: Job) -> str:
-        return local_text(from_datetime(job.last.scheduled_for), job.timezone) if job.last else ""
+        return due_text(job.last.scheduled_for, job.timezone) if job.last else ""
 
     def watermark(job: Job) -> str:
-        return whole_second_text(job.watermark, job.timezone) if job.watermark else "not planned yet"
+        return planned_text(job.watermark, job.timezone) if job.watermark else "not planned yet"
 
     columns = (
         Column("Job", "job", "bold cyan"),

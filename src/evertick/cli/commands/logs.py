@@ -13,7 +13,8 @@ from evertick.cli.live_view import Display, LiveDisplay, PlainDisplay
 from evertick.cli.log_lines import MergedRun, StampedRun, all_merged
 from evertick.cli.output import counted, is_terminal, note, output_option, show
 from evertick.cli.run_follower import Follower, RecordedRun
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations

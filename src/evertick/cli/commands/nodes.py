@@ -9,7 +9,8 @@ import click
 
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations

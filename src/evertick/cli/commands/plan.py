@@ -9,7 +9,8 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show
 from evertick.cli.runs import start_columns
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_in, target_options
 from evertick.model.duration import duration_text
 
 
@@ -38,7 +39,7 @@ def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, ta
       evertick plan --until 2027-01-01T00:00:00Z
       evertick plan jobs --until 2026-12-24T18:00:00+01:00 --job report -o json
     """
-    with target.in_folder(path).operations(may_be_new=True) as operations:
+    with target_in(path, target).operations(may_be_new=True) as operations:
         found = operations.plan(until, job_ids, limit)
         has_jobs = bool(found.items) or bool(operations.list_jobs(limit=1).items)
     rows = found.items

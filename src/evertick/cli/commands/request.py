@@ -9,7 +9,8 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import note, output_option, show, show_lines, show_text
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

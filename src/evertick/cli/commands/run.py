@@ -17,7 +17,8 @@ from evertick.cli.live_view import open_display
 from evertick.cli.output import note, output_option, show
 from evertick.cli.requests import ask, data_with, new_id, params_of, tell_result, whoami
 from evertick.cli.run_follower import Follower, Log, Progress, RecordedRun
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

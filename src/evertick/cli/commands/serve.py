@@ -70,8 +70,8 @@ def serve(
       evertick serve jobs --no-web --stop-runs end --patience 60
     """
     from evertick.definitions.source import writable_by_others
-    from evertick.errors import NotFound
-    from evertick.hardening import hide_process
+    from evertick.errors import EvertickError, NotFound
+    from evertick.long_lived import end_with_any_thread, hide_process, limit_heaps
     from evertick.service import FolderService
     from evertick.settings import Settings
     from evertick.settings.exposure import check_exposure
@@ -81,6 +81,8 @@ def serve(
     if not folder.is_dir():
         raise NotFound(f"the folder '{folder}' does not exist. To create it with a first job: evertick init {folder}")
     hide_process()
+    limit_heaps()
+    end_with_any_thread()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     web = False if no_web else None
     shared = {**options, **_fleet(fleet, fleet_certs)}
@@ -93,10 +95,18 @@ def serve(
     for path in writable_by_others(folder)[:WARNED]:
         note(f"Every user of this machine can change '{path}' and so run programs as you. Next: chmod o-w '{path}'")
     _offer_a_first_job(folder)
-    service = FolderService(folder, settings, observe=None if quiet else Teller())
+    service = FolderService(folder, settings, observe=None if quiet else EventPrinter())
     if settings.web:
         add_web(service, {**shared, "stop.runs": stop_runs})
-    asyncio.run(_run(service, settings.stop.patience_us / 1_000_000 if patience is None else patience))
+    try:
+        asyncio.run(_run(service, settings.stop.patience_us / 1_000_000 if patience is None else patience))
+    except EvertickError:
+        signal.alarm(0)
+        raise
+    except Exception as error:
+        logging.getLogger("evertick").exception("process.failed")
+        note(f"The scheduler has failed ({error!r}) and ends. Start it again: it continues where it was.")
+        sys.exit(1)
 
 
 def _offer_a_first_job(folder: Path) -> None:
@@ -121,6 +131,8 @@ def _fleet(url: str | None, certs: Path | None) -> dict[str, str | None]:
 
 
 async def _run(service: FolderService, patience: float) -> None:
+    from evertick.long_lived import end_at_the_latest
+
     stops = 0
     ends_runs = service.settings.stop.runs == "end"
 
@@ -139,7 +151,11 @@ async def _run(service: FolderService, patience: float) -> None:
     await asyncio.sleep(0)
     if not running.done():
         _greet(service)
-    await running
+    try:
+        await running
+    except Exception:
+        end_at_the_latest()
+        raise
 
 
 def _greet(service: FolderService) -> None:
@@ -156,20 +172,22 @@ def _greet(service: FolderService) -> None:
 _CATCHUP_COUNTS = (("candidates", "missed occurrence"), ("jobs", "job"))
 
 
-class Teller:
+class EventPrinter:
     """Prints a line for each start, end and skip."""
 
     def __call__(self, seen: Message | Effect) -> None:
         from evertick.loop.effects import Launch, Log
         from evertick.loop.messages import RunFinished
+        from evertick.model.lifecycle import SUCCEEDED, beyond_exit_code, exit_code_text
 
         match seen:
             case Launch(key, attempt):
                 again = f" (attempt {attempt})" if attempt > 1 else ""
                 note(f"{_clock()}  started    {clean(key.job_id)}{again}")
             case RunFinished(key, _, _, state, exit_code, detail):
-                code = f"exit code {exit_code}" if exit_code else ""
-                why = f": {clean(detail)}" if detail not in ("", code) and state != "succeeded" else ""
+                code = exit_code_text(exit_code) if exit_code else ""
+                reason = "" if state is SUCCEEDED else beyond_exit_code(detail, exit_code)
+                why = f": {clean(reason)}" if reason else ""
                 note(f"{_clock()}  {state:<10} {clean(key.job_id)}{f' ({code})' if code else ''}{why}")
             case Log("run.skipped", fields):
                 note(f"{_clock()}  skipped    {clean(str(fields['job']))}: {fields['reason']}")

@@ -15,13 +15,14 @@ import click
 from evertick.cli import times
 from evertick.cli.output import Column, Table, counted, is_terminal, note, output_option, show, show_lines, show_text
 from evertick.cli.tables import show_tables
-from evertick.cli.target import Target, ledger_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import ledger_options, target_in
 from evertick.cli.times import MOMENT
 from evertick.model.duration import duration_text
 
 if TYPE_CHECKING:
     from evertick.model.job import Job
-    from evertick.operations.forecast_report import Takes
+    from evertick.operations.forecast_report import RunDurations
     from evertick.operations.protocol import Operations
     from evertick.operations.results.preview import Forecast, HourForecast
 
@@ -77,7 +78,7 @@ def simulate(
     from evertick.model.instant import DAY, HOUR
     from evertick.operations.forecast_report import cut_period, report_forecast
 
-    chosen = target.in_folder(path)
+    chosen = target_in(path, target)
     with chosen.operations(may_be_new=True) as operations:
         jobs = _active_jobs(operations, chosen.jobs())
         takes = _durations(operations, jobs, given, assume)
@@ -110,23 +111,25 @@ def _active_jobs(operations: Operations, jobs: Mapping[str, Job]) -> dict[str, J
     return {job_id: job for job_id, job in jobs.items() if job_id not in paused}
 
 
-def _durations(operations: Operations, jobs: Mapping[str, Job], given: Sequence[str], assume: str) -> dict[str, Takes]:
+def _durations(
+    operations: Operations, jobs: Mapping[str, Job], given: Sequence[str], assume: str
+) -> dict[str, RunDurations]:
     from evertick.errors import NotFound
-    from evertick.operations.forecast_report import Takes
+    from evertick.operations.forecast_report import RunDurations
 
-    assumed = Takes((_seconds(assume, "--assume"),), "assumed")
+    assumed = RunDurations((_seconds(assume, "--assume"),), "assumed")
     written = dict(_given(one, jobs) for one in given)
-    found: dict[str, Takes] = {}
+    found: dict[str, RunDurations] = {}
     for job_id in jobs:
         if job_id in written:
-            found[job_id] = Takes((written[job_id],), "given")
+            found[job_id] = RunDurations((written[job_id],), "given")
             continue
         try:
             points = operations.durations(job_id, MEASURED).items
         except NotFound:  # it has never been scheduled
             points = ()
         measured = tuple(one.duration_seconds for one in points if one.duration_seconds is not None)
-        found[job_id] = Takes(measured, "measured") if measured else assumed
+        found[job_id] = RunDurations(measured, "measured") if measured else assumed
     return found
 
 

@@ -12,7 +12,8 @@ from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.overview import show_overview
 from evertick.cli.run_view import run_tables
 from evertick.cli.runs import runs_table
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 from evertick.cli.times import local_text, whole_second_text
 from evertick.model.duration import duration_text
 from evertick.model.instant import from_datetime

@@ -10,7 +10,7 @@ import click
 from evertick.cli import times
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
-from evertick.cli.target import find_target
+from evertick.cli.target_options import find_target
 
 if TYPE_CHECKING:
     from evertick.operations.tokens import Tokens

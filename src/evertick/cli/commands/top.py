@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from evertick.cli.output import output_option
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 
 if TYPE_CHECKING:
     from evertick.cli.top.snapshot import Snapshot

@@ -12,7 +12,8 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import USAGE
 from evertick.cli.output import Column, Table, note, output_option, show
 from evertick.cli.runs import start_columns
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_in, target_options
 from evertick.cli.times import MOMENT
 from evertick.model.duration import duration_text
 
@@ -54,7 +55,7 @@ def upcoming(
     """
     from evertick.operations.results.schedule import Upcoming
 
-    chosen = target.in_folder(path)
+    chosen = target_in(path, target)
     if after is not None and chosen.server is not None:
         raise click.UsageError("--after and --server cannot be combined.")
     with chosen.operations(may_be_new=True, at=after) as operations:

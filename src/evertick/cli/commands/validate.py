@@ -11,7 +11,7 @@ import click
 from evertick.cli import times
 from evertick.cli.exits import USAGE
 from evertick.cli.output import counted, note, output_option, show, show_text
-from evertick.cli.target import find_target
+from evertick.cli.target_options import find_target
 from evertick.model.job import Origin
 
 if TYPE_CHECKING:

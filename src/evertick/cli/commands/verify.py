@@ -9,7 +9,8 @@ import click
 from evertick.cli.exits import FAILED
 from evertick.cli.output import Column, Row, Table, note, output_option, show, show_text
 from evertick.cli.tables import show_tables
-from evertick.cli.target import Target, target_options
+from evertick.cli.target import Target
+from evertick.cli.target_options import target_options
 
 if TYPE_CHECKING:
     from evertick.operations.results.system import Verification

@@ -13,6 +13,7 @@ from evertick.cli.output import counted
 from evertick.errors import EvertickError, SettingsError
 from evertick.model.duration import duration_text
 from evertick.model.instant import to_text
+from evertick.model.plain_json import object_in
 from evertick.planning.stuck import stuck_entries
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def check_ledger(target: Target, *, is_full: bool) -> Results:
 
 def _background_check(target: Target) -> Results:
     """The result of the scheduler's own full check of the file."""
-    told = ((target.scheduler_status() or {}).get("integrity") or {}) if target.state is not None else {}
+    status = target.scheduler_status() if target.state is not None else None
+    told = object_in(status or {}, "integrity")
     match told.get("state"):
         case "ok":
             yield OK, f"the scheduler's full check passed at {told['checked_at']}"

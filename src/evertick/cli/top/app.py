@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from evertick.cli.requests import ANSWER_SECONDS, new_id, runs_of
 from evertick.cli.times import now as clock
@@ -235,21 +235,26 @@ class _App:
         self._page.message = Message(str(error), is_error=True)
 
 
+class _Given(TypedDict):
+    request_id: str
+    wait_seconds: float
+
+
 def carry_out(operations: Operations, act: Act) -> str:
     """Send the request once, and say what the scheduler answered."""
-    given = {"request_id": new_id(), "wait_seconds": ANSWER_SECONDS}
+    given: _Given = {"request_id": new_id(), "wait_seconds": ANSWER_SECONDS}
     status: RequestStatus
     match act.kind:
         case ActionKind.RUN:
-            status = operations.trigger(act.target, **given)  # type: ignore[arg-type]
+            status = operations.trigger(act.target, **given)
         case ActionKind.PAUSE:
-            status = operations.pause(act.target, **given)  # type: ignore[arg-type]
+            status = operations.pause(act.target, **given)
         case ActionKind.RESUME:
-            status = operations.resume(act.target, **given)  # type: ignore[arg-type]
+            status = operations.resume(act.target, **given)
         case ActionKind.CANCEL:
-            status = operations.cancel(act.target, **given)  # type: ignore[arg-type]
+            status = operations.cancel(act.target, **given)
         case ActionKind.RETRY | ActionKind.RETRY_FAILED:
-            status = operations.retry(act.target, act.kind is ActionKind.RETRY_FAILED, **given)  # type: ignore[arg-type]
+            status = operations.retry(act.target, act.kind is ActionKind.RETRY_FAILED, **given)
     if not status.is_answered:
         if not status.is_scheduler_running:
             return "No scheduler is running. The request is queued and will run when one starts."
