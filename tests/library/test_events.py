@@ -64,7 +64,7 @@ def change(state: RunState, **known) -> Change:
         ),
     ],
 )
-def test_what_becomes_of_a_run_is_an_event(seen, told):
+def test_every_change_of_a_run_is_an_event(seen, told):
     event = present(event_of(seen, NINE))
     assert (event.job, event.run, event.scheduled_for) == (
         "report",
@@ -82,7 +82,7 @@ def test_what_becomes_of_a_run_is_an_event(seen, told):
         pytest.param(Log("buckets.gained", {}), id="something inside"),
     ],
 )
-def test_what_nobody_asked_for_is_not_told(seen):
+def test_unrequested_runs_are_not_reported(seen):
     assert event_of(seen, NINE) is None
 
 
@@ -101,7 +101,7 @@ def test_an_event_on_the_wire_has_its_names():
     }
 
 
-def test_a_failing_job_is_heard_of_by_functions_coroutines_and_streams(scheduler):
+def test_a_failing_job_reaches_functions_coroutines_and_streams(scheduler):
     heard, awaited = [], []
 
     @scheduler.job(retries=1, retry_delay="1s")
@@ -138,7 +138,7 @@ def test_a_failing_job_is_heard_of_by_functions_coroutines_and_streams(scheduler
     assert set(awaited) <= set(NAMES)
 
 
-def test_one_that_raises_and_one_that_hangs_harm_nobody(scheduler, caplog):
+def test_listeners_that_raise_or_hang_harm_no_others(scheduler, caplog):
     heard: list[Any] = []
     may_go = threading.Event()
 
@@ -163,7 +163,7 @@ def test_one_that_raises_and_one_that_hangs_harm_nobody(scheduler, caplog):
     assert "listener.raised" in caplog.text
 
 
-def test_one_that_is_far_behind_loses_the_oldest_and_is_told_how_many(caplog):
+def test_a_listener_that_is_far_behind_loses_the_oldest_and_is_told_how_many(caplog):
     heard, may_go, begun = [], threading.Event(), threading.Event()
 
     def slow(event):
@@ -184,7 +184,7 @@ def test_one_that_is_far_behind_loses_the_oldest_and_is_told_how_many(caplog):
     assert f"listener={slow!r} lost=10" in caplog.text
 
 
-def test_who_ends_listening_hears_no_more(scheduler):
+def test_a_removed_listener_receives_nothing_more(scheduler):
     heard: list[Any] = []
     end = scheduler.on("scheduler:status", heard.append)
     end()

@@ -52,7 +52,7 @@ def test_the_command_line_asks_a_program_as_it_asks_a_server(tmp_path):
     evertick("verify", *folder)
 
 
-def test_whom_the_settings_name_is_told_of_a_failing_function(tmp_path):
+def test_the_receivers_in_the_settings_are_notified_of_a_failing_function(tmp_path):
     told, has_come = [], threading.Event()
 
     class Office(BaseHTTPRequestHandler):

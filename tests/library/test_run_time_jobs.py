@@ -71,7 +71,7 @@ def test_a_job_is_rescheduled_modified_and_removed_while_it_runs(scheduler):
             scheduler.remove("nothing")
 
 
-def test_what_was_rescheduled_runs_by_its_new_schedule(scheduler):
+def test_a_rescheduled_job_runs_by_its_new_schedule(scheduler):
     class Twice(Report):
         """Says when it was called a second time."""
 
@@ -101,6 +101,8 @@ def test_errors_name_what_was_meant(scheduler):
     scheduler.add(nothing, every="1h")
     with pytest.raises(InvalidArgument, match="Did you mean 'retries'"):
         scheduler.add(nothing, retrys=3)
+    with pytest.raises(InvalidArgument, match="Did you mean 'cron'"):
+        scheduler.job(crn="* * * * *")
     with pytest.raises(DefinitionError, match="Did you mean 'overlap'"):
         scheduler.modify("nothing", overlp="skip")
     with pytest.raises(DefinitionError, match="'name' cannot be changed"):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import pydoc
 import threading
+from collections import defaultdict
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -23,7 +24,9 @@ from evertick import (
     SchedulerLockError,
     SettingsError,
 )
+from evertick.dispatch.facts import Answered
 from evertick.library import async_operations
+from evertick.library.events import CommitNews
 from evertick.library.ledger import Ledger
 from tests.library.programs import LIMIT_SECONDS, eventually, run
 
@@ -38,7 +41,7 @@ def scheduler(tmp_path):
 # --- life
 
 
-def test_it_runs_between_start_and_stop_and_says_so(scheduler):
+def test_a_scheduler_runs_between_start_and_stop_and_says_so(scheduler):
     said = []
     scheduler.on("scheduler:status", lambda event: said.append(event.status))
 
@@ -79,7 +82,7 @@ def test_a_second_one_on_the_same_ledger_is_locked_out(tmp_path):
     run(main)
 
 
-def test_one_that_is_locked_out_has_not_opened_the_ledger(tmp_path, monkeypatch):
+def test_a_scheduler_that_is_locked_out_has_not_opened_the_ledger(tmp_path, monkeypatch):
     """A child of the process that has it must not use SQLite: a fork may have copied a mutex that is held."""
     url = f"sqlite:///{tmp_path}/ledger.db"
     first, second = Scheduler(store=url), Scheduler(store=url)
@@ -95,7 +98,7 @@ def test_one_that_is_locked_out_has_not_opened_the_ledger(tmp_path, monkeypatch)
         first.stop_in_background()
 
 
-def test_of_many_starts_at_once_one_counts_and_many_stops_are_one(scheduler):
+def test_concurrent_starts_count_once_and_so_do_stops(scheduler):
     async def main():
         begun = await asyncio.gather(*(scheduler.start() for _ in range(4)), return_exceptions=True)
         assert sorted(type(one).__name__ for one in begun) == ["Conflict", "Conflict", "Conflict", "NoneType"]
@@ -124,7 +127,7 @@ def test_a_function_that_wants_to_leave_fails_and_the_program_stays(scheduler, l
     run(main)
 
 
-def test_one_that_stands_by_takes_over_when_the_owner_stops(tmp_path):
+def test_a_standby_takes_over_when_the_owner_stops(tmp_path):
     async def main():
         url = f"sqlite:///{tmp_path}/ledger.db"
         first, second = Scheduler(store=url), Scheduler(store=url, standby=True)
@@ -152,7 +155,7 @@ def test_a_start_that_fails_leaves_nothing_behind(tmp_path):
     run(main)
 
 
-def test_a_store_that_is_no_url_and_a_folder_that_is_not_there_are_refused(tmp_path):
+def test_a_store_that_is_not_a_url_and_a_missing_folder_are_refused(tmp_path):
     with pytest.raises(SettingsError, match=r"sqlite:///evertick\.db"):
         Scheduler(store="evertick.db")
 
@@ -380,7 +383,7 @@ def test_triggering_answers_how_the_run_ended(scheduler):
     run(main)
 
 
-def test_a_run_that_is_not_waited_for_goes_on(scheduler):
+def test_a_run_continues_when_its_caller_stops_waiting(scheduler):
     may_end = threading.Event()
 
     @scheduler.job(overlap="parallel(2)")
@@ -403,7 +406,38 @@ def test_a_run_that_is_not_waited_for_goes_on(scheduler):
     run(main)
 
 
-def test_who_waits_for_a_run_is_woken_by_its_end(scheduler, monkeypatch):
+def test_a_call_that_waits_for_a_pause_is_woken_by_its_answer(scheduler, monkeypatch):
+    for pause in ("POLL_FIRST_SECONDS", "POLL_MAX_SECONDS"):
+        monkeypatch.setattr(async_operations, pause, 10 * LIMIT_SECONDS)
+    has_looked: defaultdict[str, threading.Event] = defaultdict(threading.Event)
+    look, tell = Ledger.answer, CommitNews.tell
+
+    def looked(ledger, request):
+        if has_looked[request].is_set():
+            return look(ledger, request)
+        has_looked[request].set()  # the first look finds nothing, so the call waits
+        return None
+
+    def told(news, fact):
+        for request in fact.requests if isinstance(fact, Answered) else ():
+            assert has_looked[request].wait(LIMIT_SECONDS)
+        tell(news, fact)
+
+    monkeypatch.setattr(Ledger, "answer", looked)
+    monkeypatch.setattr(CommitNews, "tell", told)
+
+    @scheduler.job()
+    def work() -> None: ...
+
+    async def main():
+        async with scheduler:
+            await asyncio.wait_for(scheduler.pause("work"), LIMIT_SECONDS)
+            await asyncio.wait_for(scheduler.resume("work"), LIMIT_SECONDS)
+
+    run(main)
+
+
+def test_a_call_that_waits_for_a_run_is_woken_by_its_end(scheduler, monkeypatch):
     for pause in ("POLL_FIRST_SECONDS", "POLL_MAX_SECONDS"):
         monkeypatch.setattr(async_operations, pause, 10 * LIMIT_SECONDS)
     may_end = threading.Event()

@@ -208,7 +208,7 @@ def test_what_is_added_before_the_start_is_compared_with_the_ledger_at_the_start
     assert start(every="2h", replace_existing=True) == ["every 7200s"]
 
 
-def test_what_the_code_defines_goes_before_what_the_ledger_keeps(sqlite):
+def test_jobs_of_the_code_go_before_jobs_that_the_ledger_keeps(sqlite):
     with Scheduler(store=sqlite) as scheduler:
         scheduler.add(send, every="1h")
     coded = Scheduler(store=sqlite)

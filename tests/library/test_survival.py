@@ -68,7 +68,7 @@ def test_a_run_that_was_killed_with_its_process(tmp_path, on_lost, becomes, isol
     assert run(look)[0] == becomes
 
 
-def test_what_does_not_end_in_time_is_tried_again_by_the_next_start(tmp_path):
+def test_a_function_that_outlasts_the_stop_is_retried_at_the_next_start(tmp_path):
     begun_twice = threading.Event()
     attempts = []
     scheduler = Scheduler(store=f"sqlite:///{tmp_path}/ledger.db")

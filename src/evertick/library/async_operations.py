@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from evertick.errors import Conflict, NotFound
-from evertick.library.events import RunEnds
+from evertick.library.events import CommitNews
 from evertick.model.instant import to_datetime
 from evertick.model.lifecycle import PLANNED, RunState, Trigger
 from evertick.model.policy import Missed
@@ -40,8 +40,8 @@ T = TypeVar("T")
 class AsyncOperations(Protocol):
     """Usable before `start` too: queries read the ledger, and requests wait in it."""
 
-    _run_ends: RunEnds
-    """The ends of runs that this process schedules."""
+    _news: CommitNews
+    """What this process, if it schedules, has written to the ledger."""
 
     def _open_ledger(self) -> Ledger: ...
 
@@ -97,7 +97,7 @@ class AsyncOperations(Protocol):
         run_id = await asyncio.to_thread(ledger.run_id_of, job, request)
         if not wait:
             return _requested_run(run_id, job, kind, request)
-        with self._run_ends.of(job) as ended:
+        with self._news.of(job) as ended:
             return await _until(lambda: ledger.ended_run(run_id), timeout, f"The run {run_id}", ended)
 
     async def pause(self, job: str, note: str = "") -> None:
@@ -115,7 +115,7 @@ class AsyncOperations(Protocol):
         runs = list(answer.cancelled or ())
         ledger = self._open_ledger()
         for run in runs:  # the answer may be in the ledger a moment before the end is
-            with self._run_ends.of(RunKey.from_run_id(run).job_id) as ended:
+            with self._news.of(RunKey.from_run_id(run).job_id) as ended:
                 await _until(partial(ledger.ended_run, run), timeout, f"The run {run}", ended)
         return runs
 
@@ -145,7 +145,7 @@ class AsyncOperations(Protocol):
         _, asked = await asyncio.to_thread(ledger.submit, command)
         request = asked.request
         if wait and request is not None:
-            with self._run_ends.of(job) as ended:
+            with self._news.of(job) as ended:
                 await _until(lambda: ledger.ended_backfill(job, request), timeout, f"The backfill {request}", ended)
         return asked
 
@@ -243,21 +243,19 @@ class AsyncOperations(Protocol):
         ledger = self._open_ledger()
         await self._require_scheduler(ledger)
         request, _ = await asyncio.to_thread(ledger.submit, command)
-        return await _until(lambda: ledger.answer(request), timeout, f"The request {request}")
+        with self._news.of(request) as answered:
+            return await _until(lambda: ledger.answer(request), timeout, f"The request {request}", answered)
 
     async def _require_scheduler(self, ledger: Ledger) -> None:
         if not self._is_started and not await asyncio.to_thread(lambda: ledger.is_scheduler_running):
             raise Conflict("no scheduler is running on this ledger, so no answer would come. Next: await start()")
 
 
-async def _until(
-    look: Callable[[], T | None], timeout: float | None, what: str, news: asyncio.Event | None = None
-) -> T:
+async def _until(look: Callable[[], T | None], timeout: float | None, what: str, news: asyncio.Event) -> T:
     """The first result of `look` that is not None; `TimeoutError` if there is none in time.
 
     It looks again as soon as there is news, and after a pause in any case.
     """
-    news = news or asyncio.Event()
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = POLL_FIRST_SECONDS
     while True:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeVar
 
 from evertick.definitions.parser import parse_definition
 from evertick.errors import DefinitionError
 from evertick.executors.function import Function, describe, name_of, underlying
+from evertick.library.options import FIELD_NAMES, Duration, JobFields
 from evertick.model.definition import definition_digest
 from evertick.model.duration import format_duration, parse_duration
 from evertick.model.instant import from_datetime, to_text
@@ -22,8 +23,7 @@ from evertick.model.routing import FLEET, LOCAL
 from evertick.model.work import PythonCall, Step, Work
 from evertick.settings import Settings
 
-Duration: TypeAlias = str | timedelta
-"""`2d12h`, or a `timedelta`."""
+T = TypeVar("T", str, Duration, datetime | str)
 
 WRITTEN_OTHERWISE = frozenset({"cron", "every", "at", "name", "retries", "retry_delay", "backoff", "max_delay"})
 """Arguments that stand elsewhere in a job file; each of the others is a field of the same name in camelCase."""
@@ -38,12 +38,12 @@ class JobFunction:
 
 
 def read_function(
-    call: Callable[..., Any], options: Mapping[str, Any], settings: Settings, isolation: str | None
+    call: Callable[..., object], options: JobFields, settings: Settings, isolation: str | None
 ) -> JobFunction:
     """The job of a function; all errors are raised at once, where it is decorated."""
     function = describe(call, isolation)
     place = _place_of(call)
-    if options["name"] is None and name_of(call).endswith("<lambda>"):
+    if options.get("name") is None and name_of(call).endswith("<lambda>"):
         raise DefinitionError(
             "a lambda has no name that its job could have.",
             hint="Write name='...', or define it with 'def'.",
@@ -54,7 +54,7 @@ def read_function(
     folder = os.path.dirname(place.rpartition(":")[0] or place)
     parsed = parse_definition(json.dumps(_fields(call, options)), place, settings, folder=folder)
     if parsed.job is None:
-        raise _told(call, place, options, parsed.errors)
+        raise _told(call, place, parsed.errors)
     job = parsed.job
     if job.routing.executor != LOCAL:
         _check_remote(call, job.routing.executor, function, isolation, place)
@@ -75,7 +75,7 @@ def read_function(
 
 
 def _check_remote(
-    call: Callable[..., Any], executor: str, function: Function, isolation: str | None, place: str
+    call: Callable[..., object], executor: str, function: Function, isolation: str | None, place: str
 ) -> None:
     """A member imports the function by its name and calls it with texts: nothing of this process reaches it."""
     module, wrong = underlying(call).__module__, ""
@@ -105,14 +105,16 @@ def _check_remote(
         raise DefinitionError(reason, hint=hint, field="executor", file=place.rpartition(":")[0] or place)
 
 
-def _fields(call: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    name = options["name"] or name_of(call).rpartition(".")[2].replace("_", "-")
-    document = _inspect_doc(underlying(call)) if options["description"] is None else options["description"]
-    fields: dict[str, Any] = {"name": name, "command": "true"}
+def _fields(call: Callable[..., object], options: JobFields) -> dict[str, object]:
+    name = options.get("name") or name_of(call).rpartition(".")[2].replace("_", "-")
+    document = options.get("description")
+    if document is None:
+        document = _inspect_doc(underlying(call))
+    fields: dict[str, object] = {"name": name, "command": "true"}
     schedules = [
-        *({"cron": text} for text in _listed(options["cron"])),
-        *({"every": _duration(span)} for span in _listed(options["every"])),
-        *({"at": _moment(at)} for at in _listed(options["at"])),
+        *({"cron": text} for text in _listed(options.get("cron"))),
+        *({"every": _duration(span)} for span in _listed(options.get("every"))),
+        *({"at": _moment(at)} for at in _listed(options.get("at"))),
     ]
     if schedules:
         fields["schedule"] = schedules
@@ -121,19 +123,20 @@ def _fields(call: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, A
             fields[_camel(option)] = plain_value(value)
     if document:
         fields["description"] = document
-    if options["retries"] is not None or options["retry_delay"] is not None or options["backoff"] is not None:
-        delay, backoff = options["retry_delay"], options["backoff"]
+    retries, delay, backoff = options.get("retries"), options.get("retry_delay"), options.get("backoff")
+    if retries is not None or delay is not None or backoff is not None:
         fields["retryPolicy"] = {
-            "maxRetries": options["retries"] or 0,
+            "maxRetries": retries or 0,
             **({"retryDelay": _duration(delay)} if delay is not None else {}),
             **({"backoff": backoff} if backoff is not None else {}),
         }
-    if options["max_delay"] is not None:
-        fields["window"] = {"maxDelayMinutes": _minutes(options["max_delay"])}
+    max_delay = options.get("max_delay")
+    if max_delay is not None:
+        fields["window"] = {"maxDelayMinutes": _minutes(max_delay)}
     return fields
 
 
-def _inspect_doc(call: Callable[..., Any]) -> str | None:
+def _inspect_doc(call: Callable[..., object]) -> str | None:
     """The first line of its docstring."""
     text = inspect.getdoc(call)
     return text.splitlines()[0].strip() if text and text.strip() else None
@@ -144,13 +147,13 @@ def _camel(option: str) -> str:
     return head + "".join(word.title() for word in rest)
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _listed(value: T | Sequence[T] | None) -> Sequence[T]:
     if value is None:
         return ()
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: object) -> object:
     """An option as JSON has it."""
     if isinstance(value, timedelta):
         return _duration(value)
@@ -163,7 +166,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): plain_value(part) for name, part in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted(plain_value(part) for part in value)  # the same in each process
+        return sorted(map(plain_value, value), key=str)  # the same in each process
     return [plain_value(part) for part in value] if isinstance(value, list | tuple) else value
 
 
@@ -190,7 +193,7 @@ def _minutes(span: Duration | int) -> int:
     return minutes
 
 
-def _place_of(call: Callable[..., Any]) -> str:
+def _place_of(call: Callable[..., object]) -> str:
     """`reports.py:12`, as a job file is named in errors and by `why`."""
     function = inspect.unwrap(underlying(call))
     code = getattr(function, "__code__", None)
@@ -202,10 +205,8 @@ def _origin(origin: Origin, place: str) -> Origin:
     return Origin(place) if origin.file == place else origin
 
 
-def _told(
-    call: Callable[..., Any], place: str, options: Mapping[str, Any], errors: Sequence[DefinitionError]
-) -> DefinitionError:
-    arguments = {_camel(option): option for option in options if option not in WRITTEN_OTHERWISE}
+def _told(call: Callable[..., object], place: str, errors: Sequence[DefinitionError]) -> DefinitionError:
+    arguments = {_camel(option): option for option in FIELD_NAMES if option not in WRITTEN_OTHERWISE}
     first = errors[0]
     more = (
         f" (and {len(errors) - 1} more: {'; '.join(str(other.reason) for other in errors[1:])})" if errors[1:] else ""

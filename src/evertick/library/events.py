@@ -8,14 +8,15 @@ import inspect
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
+from itertools import chain
 from typing import TypeAlias
 
 from evertick.dispatch.broadcast import Broadcast, ReaderThread
-from evertick.dispatch.facts import Fact
+from evertick.dispatch.facts import Answered, Fact
 from evertick.errors import InvalidArgument
 from evertick.loop.effects import Log
 from evertick.model.instant import SECOND, Instant, to_datetime, to_text
@@ -29,6 +30,7 @@ from evertick.model.lifecycle import (
     SUCCEEDED,
     TERMINAL,
     TIMED_OUT,
+    Trigger,
 )
 from evertick.model.run import Change, Entry
 
@@ -102,7 +104,7 @@ def event_of(fact: Fact | int, now: Instant) -> Event | None:
     match fact:
         case Change():
             return _of_change(fact)
-        case Entry() if fact.state is SKIPPED:
+        case Entry() if fact.state is SKIPPED and fact.trigger is not Trigger.ITEM:
             many = f"{fact.occurrences:,} occurrences, until {to_text(fact.through)}" if fact.through else None
             return replace(_of_run(SKIPPED_, fact), detail=many or fact.detail, reason=str(fact.reason))
         case Log(event, fields) if event in _CHANGES:
@@ -111,8 +113,8 @@ def event_of(fact: Fact | int, now: Instant) -> Event | None:
 
 
 def _of_change(change: Change) -> Event | None:
-    # A detail added to a run that continues unchanged has no trigger.
-    name = _BY_STATE.get(change.state) if change.trigger is not None else None
+    # A detail added to a run that continues unchanged has no trigger; an item is a part of its parent's run.
+    name = _BY_STATE.get(change.state) if change.trigger not in (None, Trigger.ITEM) else None
     if name is None:
         return None
     span = None
@@ -138,33 +140,40 @@ def _of_run(name: str, fact: Change | Entry) -> Event:
     return Event(name, to_datetime(at), key.job_id, key.run_id, due, state=str(fact.state))
 
 
-class RunEnds:
-    """Wakes those who wait for the end of a run, once the scheduler of this process has entered it in the ledger."""
+class CommitNews:
+    """Wakes the calls that wait for the end of a run or an answer, once this process has written it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
 
     @contextlib.contextmanager
-    def of(self, job: str) -> Iterator[asyncio.Event]:
-        """An event that each end of a run of the job sets."""
+    def of(self, name: str) -> Iterator[asyncio.Event]:
+        """An event that each end of a run of a job sets, or the answer to a request."""
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
-            self._waiting.setdefault(job, []).append(waiter)
+            self._waiting.setdefault(name, []).append(waiter)
         try:
             yield waiter[1]
         finally:
             with self._lock:
-                self._waiting[job].remove(waiter)
-                if not self._waiting[job]:
-                    del self._waiting[job]
+                self._waiting[name].remove(waiter)
+                if not self._waiting[name]:
+                    del self._waiting[name]
 
     def tell(self, fact: Fact | int) -> None:
         """Called in the thread of the scheduler for every fact; most of the time no call waits."""
-        if not self._waiting or not isinstance(fact, Change | Entry) or fact.state not in TERMINAL:
+        if not self._waiting:
             return
+        match fact:
+            case Change() | Entry() if fact.state in TERMINAL:
+                self._wake([fact.key.job_id])
+            case Answered(requests):
+                self._wake(requests)
+
+    def _wake(self, names: Iterable[str]) -> None:
         with self._lock:
-            for loop, event in self._waiting.get(fact.key.job_id, ()):
+            for loop, event in chain.from_iterable(self._waiting.get(name, ()) for name in names):
                 with contextlib.suppress(RuntimeError):  # its loop is closed
                     loop.call_soon_threadsafe(event.set)
 

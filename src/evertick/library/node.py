@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from evertick.definitions.watch import FolderChanged, FolderWatch
-from evertick.dispatch.facts import Fact
+from evertick.dispatch.facts import Answered, Fact
 from evertick.dispatch.feed import Feed
 from evertick.errors import DefinitionError, SchedulerLockError, StoreError
 from evertick.executor import Attempt, Capabilities, Executor, Member
@@ -205,6 +206,7 @@ class NodeThread:
             opener=self._opener,
         )
         self._listen(node.observers.feed)
+        node.observers.listen(self._hand_on_answers)
         if self._stopping.is_set():
             return True
         try:
@@ -248,6 +250,11 @@ class NodeThread:
 
         cursor = feed.open_cursor(hand_on, 0)
         cursor.take()  # from now on it is woken
+
+    def _hand_on_answers(self, facts: Sequence[Fact]) -> None:
+        """Answers are not in the feed: they concern only the call that asked."""
+        if isinstance(facts[0], Answered):
+            self._on_fact(facts[0], time.time_ns() // 1_000)
 
     def _set(self, status: str) -> None:
         if status != self.status:

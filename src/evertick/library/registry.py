@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import ismethod
-from typing import Any, Protocol
+from typing import Protocol
 
 from evertick.errors import DefinitionError, NotFound
 from evertick.executors.function import Function
 from evertick.library.definition import JobFunction, read_function
+from evertick.library.options import FIELD_NAMES, JobFields, JobOptions
 from evertick.library.stored_job import StoredDefinition, invalid_job, read_stored, store_definition
 from evertick.model.job import Job
 from evertick.model.ledger import StoredJob
@@ -47,7 +48,7 @@ class _Known:
     """A job, and what it was defined with."""
 
     one: JobFunction
-    options: Mapping[str, Any]
+    options: JobFields
     isolation: str | None
     stored: StoredDefinition | None = None
     text: str | None = None
@@ -57,17 +58,9 @@ class _Known:
 class JobRegistry:
     """The jobs of code. Functions are added while modules are imported, before and after the scheduler starts."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        on_change: Callable[[Sequence[Job], Sequence[str]], None],
-        no_options: Mapping[str, None],
-    ) -> None:
-        """`on_change` receives the jobs that are new or changed, and the ids of those that were removed.
-
-        `no_options` has the arguments of `Scheduler.job`, each as if it was not given.
-        """
-        self._settings, self._on_change, self._no_options = settings, on_change, no_options
+    def __init__(self, settings: Settings, on_change: Callable[[Sequence[Job], Sequence[str]], None]) -> None:
+        """`on_change` receives the jobs that are new or changed, and the ids of those that were removed."""
+        self._settings, self._on_change = settings, on_change
         self._known: dict[str, _Known] = {}
         self._in_ledger: dict[str, str] = {}
         """What the ledger keeps, by job, as it was read last."""
@@ -92,7 +85,7 @@ class JobRegistry:
         known = self._known.get(job_id)
         return known is not None and (known.text is None or job_id in self._unsaved)
 
-    def define(self, call: Callable[..., Any], options: Mapping[str, Any], isolation: str | None) -> None:
+    def define(self, call: Callable[..., object], options: JobFields, isolation: str | None) -> None:
         """A job of the code: a module that is read again defines it again."""
         one = read_function(call, options, self._settings, isolation)
         with self._changing():
@@ -103,8 +96,8 @@ class JobRegistry:
 
     def add(
         self,
-        call: Callable[..., Any],
-        options: Mapping[str, Any],
+        call: Callable[..., object],
+        options: JobFields,
         isolation: str | None,
         *,
         is_stored: bool,
@@ -126,20 +119,18 @@ class JobRegistry:
             self._put(added)
         return job_id
 
-    def modify(self, job_id: str, changes: Mapping[str, Any], ledger: JobLedger | None) -> None:
+    def modify(self, job_id: str, changes: JobOptions, ledger: JobLedger | None) -> None:
         """Define a job again, with some options changed."""
         with self._changing():
             known = self._require(job_id)
-            options = known.options
-            unknown = [name for name in changes if name not in options and name != "isolation"]
+            unknown = [name for name in changes if name not in FIELD_NAMES and name != "isolation"]
             if unknown or "name" in changes:
                 wrong = unknown[0] if unknown else "name"
-                near = get_close_matches(wrong, options, n=1)
+                near = get_close_matches(wrong, FIELD_NAMES, n=1)
                 hint = f"Did you mean '{near[0]}'?" if unknown and near else "See the arguments of Scheduler.job."
                 raise DefinitionError(f"the job '{job_id}': '{wrong}' cannot be changed.", hint=hint, field=wrong)
-            kept = {**options, "name": options["name"] or job_id, **changes}
-            merged = {name: kept[name] for name in options}
-            isolation = kept.get("isolation", known.isolation)
+            merged: JobOptions = {**known.options, "name": known.options.get("name") or job_id, **changes}
+            isolation = merged.pop("isolation", known.isolation)
             if known.text is None:
                 one = read_function(known.one.function.call, merged, self._settings, isolation)
                 self._put(_Known(one, merged, isolation))
@@ -215,7 +206,7 @@ class JobRegistry:
 
     def _read(self, text: str) -> StoredDefinition | None:
         try:
-            return StoredDefinition.from_text(text, self._no_options)
+            return StoredDefinition.from_text(text)
         except ValueError as error:
             log.warning("job.unreadable reason=%s text=%.200s", error, text)
             return None
@@ -272,7 +263,7 @@ def _is_equal(known: _Known, added: _Known) -> bool:
     return known.one.job == added.one.job and _is_same(known.one.function.call, added.one.function.call)
 
 
-def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+def _is_same(one: Callable[..., object], other: Callable[..., object]) -> bool:
     """A module that is read again defines its functions again; the methods of two objects are two jobs."""
     if one == other:
         return True

@@ -14,13 +14,13 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, overload
 
 from evertick.errors import Conflict, NotFound
 from evertick.executors.child import CHILD
 from evertick.library.async_operations import AsyncOperations, param_texts
-from evertick.library.decorator import NO_OPTIONS, JobDecorator
-from evertick.library.events import Callback, EventStream, Listeners, RunEnds, event_of, status_event
+from evertick.library.decorator import JobDecorator
+from evertick.library.events import Callback, CommitNews, EventStream, Listeners, event_of, status_event
 from evertick.library.location import is_anyone_running
 from evertick.library.registry import ForkLock, JobLedger, JobRegistry
 from evertick.location import locate
@@ -41,6 +41,7 @@ log = logging.getLogger("evertick.library")
 
 T = TypeVar("T")
 
+MAX_RUNNING: Final = 100
 STOP_SECONDS = 30.0
 LOOK_SECONDS = 0.2
 """Between two checks for a signal."""
@@ -65,27 +66,36 @@ class Scheduler(JobDecorator, AsyncOperations):
         settings: Settings | None = None,
         node: str | None = None,
         standby: bool = False,
-        max_running: int = 100,
+        max_running: int = MAX_RUNNING,
     ) -> None:
         """`standby`: if another process holds the ledger, wait until it stops instead of raising."""
         self._settings = settings or Settings.load(directory)
         folder = None if directory is None else Path(directory)
         self._location = locate(self._settings, folder, store=store)
         self._name, self._standby, self._max_running = node or self._settings.node or None, standby, max_running
-        self._registry = JobRegistry(self._settings, self._defined, NO_OPTIONS)
+        self._registry = JobRegistry(self._settings, self._defined)
         self._listeners = Listeners(self._home)
-        self._run_ends = RunEnds()
+        self._news = CommitNews()
         self._changing = ForkLock()
         self._node: NodeThread | None = None
         self._ledger: tuple[int, Ledger] | None = None
         self._shared: tuple[int, Store] | None = None
         """The ledger of a process that alone can read it, and the process."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._own_loop: OwnLoop | None = None
+        self._own_loop: LoopThread | None = None
         self._job_changes = -1
 
     @classmethod
-    def from_folder(cls, folder: str | Path, **options: Any) -> Scheduler:
+    def from_folder(
+        cls,
+        folder: str | Path,
+        *,
+        store: str | None = None,
+        settings: Settings | None = None,
+        node: str | None = None,
+        standby: bool = False,
+        max_running: int = MAX_RUNNING,
+    ) -> Scheduler:
         """A scheduler for the job files of a folder; the options are those of `Scheduler`.
 
         It reads the files at once: a folder that does not exist is `NotFound`, and the first invalid file is a
@@ -93,7 +103,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         """
         from evertick.definitions.source import load_folder
 
-        scheduler = cls(folder, **options)
+        scheduler = cls(folder, store=store, settings=settings, node=node, standby=standby, max_running=max_running)
         errors = load_folder(folder, scheduler._settings).all_errors()
         if errors:
             raise errors[0]
@@ -252,7 +262,7 @@ class Scheduler(JobDecorator, AsyncOperations):
             _LEFT_TO_PARENT.extend((node, self._ledger, self._own_loop, self._listeners, self._shared))
             self._node, self._ledger, self._own_loop, self._loop = None, None, None, None
             self._listeners = Listeners(self._home)
-            self._run_ends = RunEnds()
+            self._news = CommitNews()
             return None
         return node
 
@@ -298,7 +308,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         at = next_of(compile_all(known[job].schedules), _now())
         return None if at is None else to_datetime(at).astimezone(ZoneInfo(known[job].timezone))
 
-    def wait(self, call: Coroutine[Any, Any, T]) -> T:
+    def wait(self, call: Coroutine[object, None, T]) -> T:
         """Run a coroutine of this scheduler to its end from synchronous code: `scheduler.wait(scheduler.pause("x"))`.
 
         In a coroutine, await it instead.
@@ -312,7 +322,11 @@ class Scheduler(JobDecorator, AsyncOperations):
 
     # Events
 
-    def on(self, name: str, callback: Callback | None = None) -> Callable[..., Any]:
+    @overload
+    def on(self, name: str, callback: Callback) -> Callable[[], None]: ...
+    @overload
+    def on(self, name: str) -> Callable[[Callback], Callback]: ...
+    def on(self, name: str, callback: Callback | None = None) -> Callable[[], None] | Callable[[Callback], Callback]:
         """Call or await `callback` for every event with this name; `*` means all events.
 
         Returns a function that removes the callback; without a callback, it is a decorator.
@@ -398,7 +412,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         return self._shared[1]
 
     def _heard(self, fact: Fact | int, at: Instant) -> None:
-        self._run_ends.tell(fact)
+        self._news.tell(fact)
         event = event_of(fact, at)
         if event is not None:
             self._listeners.tell(event)
@@ -411,7 +425,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         if self._loop is not None:
             return self._loop
         if self._own_loop is None:
-            self._own_loop = OwnLoop()
+            self._own_loop = LoopThread()
         return self._own_loop.loop
 
 
@@ -422,7 +436,7 @@ def _now() -> Instant:
 END_SECONDS = 30.0
 
 
-class OwnLoop:
+class LoopThread:
     """An event loop in a thread, for the coroutines of a program that has none."""
 
     def __init__(self) -> None:

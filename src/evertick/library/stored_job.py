@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict, cast
 
 from evertick.errors import DefinitionError
 from evertick.executors.callable_reference import CallableReference, NotImportable, reference_of
 from evertick.executors.function import Function, Isolation, name_of
 from evertick.library.definition import JobFunction, plain_value, read_function
+from evertick.library.options import JobFields
 from evertick.model.definition import definition_digest
 from evertick.model.job import Job
-from evertick.model.plain_json import parse_json
+from evertick.model.plain_json import Json, parse_json
 from evertick.model.work import PythonCall, Step, Work
 from evertick.settings import Settings
 
 FORMAT: Final = 1
+
+
+class _Written(TypedDict):
+    """The text in the ledger, as JSON."""
+
+    format: int
+    call: str
+    options: JobFields
+    program: NotRequired[str]
+    args: NotRequired[Sequence[Json]]
+    kwargs: NotRequired[Mapping[str, Json]]
+    isolation: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +39,8 @@ class StoredDefinition:
     """What the ledger keeps of a job: the name of its callable, and its options."""
 
     reference: CallableReference
-    options: Mapping[str, Any]
-    """Every argument of `Scheduler.job`, as JSON values."""
+    options: JobFields
+    """Those that were given, as JSON values."""
     isolation: str | None
 
     @property
@@ -39,30 +52,30 @@ class StoredDefinition:
             "args": list(self.reference.args),
             "kwargs": dict(self.reference.kwargs),
             "isolation": self.isolation,
-            "options": {name: value for name, value in self.options.items() if value is not None},
+            "options": self.options,
         }
         return json.dumps({name: part for name, part in parts.items() if part}, ensure_ascii=False, sort_keys=True)
 
     @classmethod
-    def from_text(cls, text: str, no_options: Mapping[str, None]) -> StoredDefinition:
+    def from_text(cls, text: str) -> StoredDefinition:
         """`ValueError` if it is not what a version up to this one writes."""
         try:
-            parts = parse_json(text)
+            parts = cast(_Written, parse_json(text))
             if parts["format"] > FORMAT:
                 raise ValueError(f"a newer Evertick has written it (format {parts['format']})")
             module, _, name = parts["call"].partition(":")
             kwargs = MappingProxyType(dict(parts.get("kwargs", {})))
             reference = CallableReference(module, name, tuple(parts.get("args", ())), kwargs, parts.get("program", ""))
-            return cls(reference, {**no_options, **parts["options"]}, parts.get("isolation"))
+            return cls(reference, _plain_options(parts.get("options", {})), parts.get("isolation"))
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"it is not the definition of a job: {type(error).__name__}: {error}") from error
 
-    def changed(self, options: Mapping[str, Any], isolation: str | None) -> StoredDefinition:
+    def changed(self, options: JobFields, isolation: str | None) -> StoredDefinition:
         return replace(self, options=_plain_options(options), isolation=isolation)
 
 
 def store_definition(
-    call: Callable[..., Any], job: Job, options: Mapping[str, Any], isolation: str | None
+    call: Callable[..., object], job: Job, options: JobFields, isolation: str | None
 ) -> StoredDefinition:
     """What the ledger keeps of a job; `DefinitionError` if the next start could not find its callable."""
     try:
@@ -77,11 +90,12 @@ def store_definition(
             field="persist",
             file=job.file,
         ) from None
-    return StoredDefinition(reference, _plain_options({**options, "name": options["name"] or job.name}), isolation)
+    named: JobFields = {**options, "name": options.get("name") or job.name}
+    return StoredDefinition(reference, _plain_options(named), isolation)
 
 
-def _plain_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: plain_value(value) for name, value in options.items()}
+def _plain_options(options: JobFields) -> JobFields:
+    return cast(JobFields, {name: plain_value(value) for name, value in options.items() if value is not None})
 
 
 def read_stored(stored: StoredDefinition, job_id: str, settings: Settings) -> JobFunction:
