@@ -18,7 +18,7 @@ TYPES = {
 NOTES = {"$schema", "$id", "title", "description", "examples", "$defs"}
 KEYWORDS = {
     *("type", "enum", "pattern", "minimum", "maximum", "properties", "additionalProperties", "required"),
-    *("items", "minItems", "anyOf", "$ref"),
+    *("items", "minItems", "anyOf", "$ref", "exclusiveMinimum"),
 }
 
 
@@ -38,6 +38,8 @@ def misfits(value: Any, schema: dict, root: dict, place: str = "") -> Iterator[s
     if isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):
         yield f"{place}: {value!r} does not match {schema['pattern']}"
     if is_of(value, "number") and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        yield f"{place}: {value!r} is out of bounds"
+    if is_of(value, "number") and "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
         yield f"{place}: {value!r} is out of bounds"
     if isinstance(value, list):
         if len(value) < schema.get("minItems", 0):

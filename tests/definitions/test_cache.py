@@ -131,7 +131,7 @@ def test_a_cache_of_another_user_or_behind_a_link_counts_for_nothing(jobs, cache
     assert read(cache, jobs) == 0
 
 
-def test_it_is_private(jobs, cache):
+def test_the_cache_is_private(jobs, cache):
     os.umask(os.umask(0o077))
     kept(jobs, cache)
     assert cache.stat().st_mode & 0o777 == 0o600

@@ -119,7 +119,7 @@ def test_the_years_that_are_resolved_change_once_in_ten_years():
         ("a = {}", "does not say which days"),
     ],
 )
-def test_wrong_settings_are_told(tmp_path, text, said):
+def test_wrong_settings_are_reported(tmp_path, text, said):
     with pytest.raises(SettingsError, match=said):
         settings_of(tmp_path, text)
 
@@ -132,7 +132,7 @@ def test_wrong_settings_are_told(tmp_path, text, said):
         ('a = {ics = "gone.ics"}', "cannot be read"),
     ],
 )
-def test_days_that_cannot_be_found_are_told_at_the_job(tmp_path, text, said):
+def test_days_that_cannot_be_found_are_reported_at_the_job(tmp_path, text, said):
     settings = settings_of(tmp_path, text)
     with pytest.raises(CalendarError, match=said):
         find_calendar("a", settings)
@@ -141,7 +141,7 @@ def test_days_that_cannot_be_found_are_told_at_the_job(tmp_path, text, said):
     assert said in str(error)
 
 
-def test_a_file_that_is_not_a_calendar_is_told(tmp_path):
+def test_a_file_that_is_not_a_calendar_is_reported(tmp_path):
     (tmp_path / "x.ics").write_bytes(b"\x00\xff nonsense")
     (error,) = parsed(settings_of(tmp_path, 'a = {ics = "x.ics"}'), "{skip: a}").errors
     assert "is not an iCalendar file" in str(error)
@@ -159,7 +159,7 @@ def test_a_file_that_is_not_a_calendar_is_told(tmp_path):
         ("company", "'0 9 * * *'", "must be a map"),
     ],
 )
-def test_wrong_calendars_of_a_job_are_told(tmp_path, calendar, schedule, said):
+def test_wrong_calendars_of_a_job_are_reported(tmp_path, calendar, schedule, said):
     settings = settings_of(tmp_path, 'company = {dates = ["2026-12-24"]}')
     (error,) = parsed(settings, calendar, schedule).errors
     assert said in str(error)

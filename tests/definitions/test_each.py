@@ -130,7 +130,7 @@ STEP = "steps:\n  - name: a\n    command: x\n"
         pytest.param("command: x\nonExit: {command: x, each: [a]}\n", "unknown field 'each'", id="of a handler"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place_and_what_to_write(text, told):
+def test_an_error_has_its_place_and_what_to_write(text, told):
     assert told in error_of(text)
 
 

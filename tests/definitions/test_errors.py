@@ -701,7 +701,7 @@ def told(text, file="jobs/report.yaml"):
         ),
     ],
 )
-def test_one_error_at_its_place(text, line, column, field, words):
+def test_an_error_is_reported_once_at_its_place(text, line, column, field, words):
     (found,) = told(text)
     assert found[:3] == (line, column, field)
     assert words in found[3]
@@ -713,7 +713,7 @@ def test_a_pipeline_has_no_steps():
     assert "a pipeline has none" in found[3]
 
 
-def test_all_errors_of_a_file_are_told_at_once_in_the_order_of_lines():
+def test_all_errors_of_a_file_are_reported_at_once_in_the_order_of_lines():
     found = told(
         """\
 nmae: report
@@ -759,7 +759,7 @@ def test_a_plain_form_that_says_how_to_retry_and_not_how_often_is_warned_about()
         pytest.param("schedule: '@daily'\nparams: {DAY: today}\n", [], id="with a default"),
     ],
 )
-def test_a_parameter_that_nobody_gives_is_warned_about_where_the_job_starts(written, lines):
+def test_a_parameter_without_a_value_is_warned_about_where_the_job_starts(written, lines):
     result = parse_definition(written + "command: x\n", "a.yaml")
     assert result.job is not None
     assert [warning.line for warning in result.warnings] == lines
@@ -770,7 +770,7 @@ def test_a_job_that_only_stops_is_warned_about():
     assert ["never starts by itself" in str(warning) for warning in result.warnings] == [True]
 
 
-def test_a_file_of_nonsense_is_told_in_bounds():
+def test_a_file_of_nonsense_is_reported_in_bounds():
     found = told("".join(f"qatchupWindow{number}: 1\n" for number in range(20_000)))
     assert len(found) == 1_001
     assert any("19,000 more errors" in text for *_place, text in found)

@@ -10,6 +10,7 @@ import pytest
 from evertick.definitions.source import load_folder
 from evertick.model.instant import MINUTE, from_text
 from evertick.model.policy import Missed, OverlapKind
+from evertick.model.work import Container, SshCommand
 from evertick.planning.schedules import compile_all, exclusion_of, next_of
 from evertick.settings import Settings
 
@@ -51,6 +52,9 @@ def test_what_they_show_is_there(examples):
     assert any(job.stops and job.restarts for job in jobs), "a stop schedule"
     assert any(job.after and job.constraints for job in jobs), "a chain"
     assert any(job.work.params and job.work.preconditions and job.work.handlers.on_exit for job in jobs), "parameters"
+    assert any(step.each is not None and step.each.from_step for job in jobs for step in job.steps), "a fan-out"
+    kinds = {type(step.kind) for job in jobs for step in job.steps}
+    assert {Container, SshCommand} <= kinds
 
 
 def test_the_pipeline_has_the_rows_that_it_asks_about(examples):

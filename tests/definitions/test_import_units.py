@@ -265,7 +265,7 @@ class TestCronJob:
         assert "'x' is not converted" in told(imported)
 
     @pytest.mark.parametrize(("text", "line"), [("- a\n", 1), ("kind: [\n", 2)])
-    def test_what_is_no_manifest_is_an_error_with_its_place(self, text, line):
+    def test_an_invalid_manifest_is_an_error_with_its_place(self, text, line):
         with pytest.raises(DefinitionError) as error:
             read_cron_jobs(text, "x.yaml")
         assert (error.value.file, error.value.line) == ("x.yaml", line)

@@ -148,7 +148,7 @@ RANDOM_DELAY=4
             pytest.param("@every x", "1: 'x' is not converted", id="an unknown word"),
         ],
     )
-    def test_a_line_that_cannot_be_carried_over_is_told(self, line, words):
+    def test_a_line_that_cannot_be_carried_over_is_reported(self, line, words):
         imported = read_crontab(f"{line}\n", "x")
         assert imported.files == ()
         assert words in told(imported)
@@ -234,7 +234,7 @@ steps:
         assert load.kind == Script("echo $ROWS\n", ("bash",))
         assert load.continue_on == ContinueOn(failure=True, exit_codes=(3,))
 
-    def test_steps_without_order_run_one_after_another_and_it_is_told(self):
+    def test_steps_without_an_order_run_one_after_another_with_a_note(self):
         imported = read_dagu("steps:\n  - command: a\n  - command: b\n  - c\n", "w.yaml")
         (job,) = jobs_of(imported).values()
         assert [(step.name, step.depends) for step in job.steps] == [
@@ -265,7 +265,7 @@ steps:
         assert some.each == Each(parts, max_parallel=2, continues_on_failure=True)
         assert some.kind == SubJob("child", (("R", '{{ item("r") }}/x'),))
 
-    def test_a_list_that_cannot_be_carried_over_is_told(self):
+    def test_a_list_that_cannot_be_carried_over_is_reported(self):
         imported = read_dagu("steps:\n  - {name: a, run: b, parallel: {items: 3}}\n", "w.yaml")
         assert "'parallel' of step 'a' as it is written" in told(imported)
 
@@ -412,7 +412,7 @@ steps:
         assert note in told(imported)
         assert "'w' is not converted" in told(imported)
 
-    def test_what_has_no_counterpart_is_told_with_its_line(self):
+    def test_a_field_without_a_counterpart_is_reported_with_its_line(self):
         imported = read_dagu("smtp: {host: x}\nsteps:\n  - name: a\n    command: x\n    stdout: /tmp/x\n", "w.yaml")
         assert len(imported.files) == 1
         assert "1: 'smtp' has no counterpart" in told(imported)
@@ -459,7 +459,7 @@ steps:
         assert sorted(load_folder(tmp_path / "jobs").jobs) == ["a", "b"]
 
     @pytest.mark.parametrize("text", ["", "- a\n", "a: [\n"])
-    def test_what_is_no_workflow_is_an_error(self, text):
+    def test_a_text_that_is_not_a_workflow_is_an_error(self, text):
         with pytest.raises(DefinitionError):
             read_dagu(text, "w.yaml")
 
@@ -525,7 +525,7 @@ class TestXxlJob:
             pytest.param('{"a": 1}', "no list of jobs", id="no list"),
         ],
     )
-    def test_what_is_no_export_is_an_error(self, text, words):
+    def test_a_text_that_is_not_an_export_is_an_error(self, text, words):
         with pytest.raises(DefinitionError, match=words):
             read_xxl_job(text, "x.json")
 
@@ -628,7 +628,7 @@ class TestWriting:
             ),
         )
     )
-    def test_what_is_rendered_reads_back_the_same(self, fields):
+    def test_rendered_yaml_parses_to_the_same_fields(self, fields):
         document = read_yaml(render(fields))
         assert document.problems == ()
         assert (plain_data(document.root) if document.root else {}) == fields

@@ -87,7 +87,7 @@ def test_a_container_with_something_around_it_is_attended_to_here(around, named)
         pytest.param("runsOn: {gpu: 1}", "runsOn", id="labels"),
     ],
 )
-def test_what_a_container_cannot_be_too_is_told_with_both_lines(other, field):
+def test_what_a_container_cannot_be_too_is_reported_with_both_lines(other, field):
     (error, *_) = parse_definition(f"kubernetes: {{image: i}}\n{other}\n", "a.yaml").errors
     assert "kubernetes" in error.reason
     assert field in error.reason

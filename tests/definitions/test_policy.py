@@ -250,7 +250,7 @@ def test_a_one_off_may_have_any_jitter():
         ),
     ],
 )
-def test_the_origin_of_a_value_is_told(text, name, origin):
+def test_the_origin_of_a_value_is_reported(text, name, origin):
     job = parse_definition(text, "jobs/report.yaml").job
     assert job is not None
     assert str(job.origins[name]) == origin

@@ -57,7 +57,7 @@ def test_jobs_that_end_are_loaded(tmp_path, files):
     assert list(found.jobs) == list(files)
 
 
-def test_the_error_stands_where_the_other_job_is_named(tmp_path):
+def test_the_error_is_placed_where_the_other_job_is_named(tmp_path):
     found = folder_with(tmp_path, {"a": "priority: 1\nafter: b", "b": "after: a"})
     (error,) = found.errors[str(tmp_path / "a.yaml")]
     assert (error.line, error.field) == (3, "after")

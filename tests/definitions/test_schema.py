@@ -61,7 +61,7 @@ def test_every_job_on_the_pages_fits(page, number, text):
         pytest.param("command: x\nnotify: {on_failure: {pager: x}}\n", id="an unknown channel"),
     ],
 )
-def test_what_the_parser_refuses_does_not_fit(text):
+def test_the_schema_rejects_what_the_parser_refuses(text):
     assert parse_definition(text, "jobs/a.yaml").errors
     assert fits(text) != []
 

@@ -74,7 +74,7 @@ def test_warnings_are_kept_by_file(tmp_path):
     assert [Path(file).name for file in found.warnings] == ["a.yaml"]
 
 
-def test_a_folder_that_is_not_there_is_not_found(tmp_path):
+def test_a_missing_folder_is_not_found(tmp_path):
     with pytest.raises(NotFound, match=r"the folder .* does not exist"):
         load_folder(tmp_path / "nowhere")
 
@@ -84,7 +84,7 @@ def test_an_empty_folder_has_no_jobs(tmp_path):
     assert (found.files, dict(found.jobs)) == ((), {})
 
 
-def test_what_cannot_be_read_is_an_error_of_that_file(tmp_path):
+def test_a_file_that_cannot_be_read_is_an_error_of_that_file(tmp_path):
     (tmp_path / "folder.yaml").mkdir()
     (tmp_path / "link.yaml").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe.yaml")  # must not be waited for
@@ -145,7 +145,7 @@ def test_a_file_name_that_is_not_text_gives_a_name_that_is(tmp_path):
 
 
 class TestLinks:
-    def test_a_link_out_of_the_folder_tells_nothing_of_what_it_leads_to(self, tmp_path):
+    def test_a_link_out_of_the_folder_reveals_nothing_of_its_target(self, tmp_path):
         (tmp_path / "shadow").write_text("root:$6$secret-hash:19000:0:99999:7:::\n")
         jobs = tmp_path / "jobs"
         jobs.mkdir()
@@ -160,7 +160,7 @@ class TestLinks:
         (jobs / "a.yaml").symlink_to(f"{place}/a.yaml")
         assert list(load_folder(jobs).jobs) == ["a"]
 
-    def test_an_error_behind_a_link_inside_the_folder_is_told_whole(self, tmp_path):
+    def test_an_error_behind_a_link_inside_the_folder_is_reported_whole(self, tmp_path):
         jobs = folder_with(tmp_path, {"..data/a.yaml": "comand: x\n"})
         (jobs / "a.yaml").symlink_to("..data/a.yaml")
         assert "comand" in str(load_folder(jobs).errors.values())

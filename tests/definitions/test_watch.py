@@ -60,13 +60,13 @@ def bench(tmp_path):
     return Bench(tmp_path)
 
 
-def test_a_folder_is_loaded_at_once_and_then_nothing_is_told(bench):
+def test_a_folder_is_loaded_at_once_and_then_nothing_is_reported(bench):
     bench.write("a.yaml")
     assert sorted(bench.watch.load().jobs) == ["a"]
     assert bench.scan() == []
 
 
-def test_an_error_is_told_once_and_so_is_its_end(bench):
+def test_an_error_is_reported_once_and_so_is_its_end(bench):
     bench.write("a.yaml")
     bench.watch.load()
     bench.write("a.yaml", "command: [x\n")
@@ -195,7 +195,7 @@ def test_a_bad_file_keeps_the_last_good_version_and_shows_the_error(bench):
     assert "unknown field 'comand'" in found.errors[str(bench.folder / "a.yaml")][0].reason
 
 
-def test_an_error_is_told_once_when_it_comes_although_no_job_is_another_for_it(bench):
+def test_an_error_is_reported_once_when_it_comes_although_no_job_is_another_for_it(bench):
     bench.write("a.yaml")
     bench.write("bad.yaml", "comand: x\n")
     bench.watch.load()
@@ -209,7 +209,7 @@ def test_an_error_is_told_once_when_it_comes_although_no_job_is_another_for_it(b
     assert bench.changes == []
 
 
-def test_a_mended_file_is_no_longer_stale(bench):
+def test_a_corrected_file_is_not_stale(bench):
     bench.write("a.yaml")
     bench.watch.load()
     bench.write("a.yaml", "comand: y\n")
@@ -280,7 +280,7 @@ def test_a_link_is_followed_and_a_link_that_is_turned_is_seen(bench, tmp_path_fa
     assert bench.watch.snapshot().jobs["a"].steps[0].kind.words == ("two",)
 
 
-def test_a_link_that_leads_nowhere_and_a_folder_that_leads_to_itself_harm_nobody(bench):
+def test_a_dangling_link_and_a_looping_folder_do_no_harm(bench):
     bench.write("a.yaml")
     (bench.folder / "b.yaml").symlink_to(bench.folder / "b.yaml")
     (bench.folder / "c.yaml").symlink_to(bench.folder / "nowhere")
@@ -346,7 +346,7 @@ def test_a_folder_that_is_away_takes_no_job_with_it(bench, tmp_path):
     assert dict(bench.watch.snapshot().errors) == {}
 
 
-def test_a_change_that_nobody_could_take_is_told_again(bench):
+def test_a_change_that_nobody_could_take_is_reported_again(bench):
     bench.watch.load()
     bench.write("a.yaml")
 
@@ -423,7 +423,7 @@ def test_the_thread_tells_what_changed_and_ends_when_asked(tmp_path):
     assert not thread.is_alive()
 
 
-def test_the_thread_goes_on_after_a_failure(tmp_path):
+def test_the_thread_continues_after_a_failure(tmp_path):
     again = threading.Event()
     calls: list[FolderChanged] = []
 

@@ -314,7 +314,7 @@ def test_where_the_kernel_reports_edits_a_large_folder_is_scanned_less_often(job
         assert watch.state.scan_seconds == pytest.approx(0.1 / watching.HINTED_SHARE_MAX)
 
 
-def test_what_is_no_job_file_leads_to_no_scan(follow, jobs):
+def test_other_files_cause_no_scan(follow, jobs):
     seen = follow(jobs)
     scans = seen._count
     for number in range(20):

@@ -300,7 +300,7 @@ def test_people_may_be_told(written, routes):
     assert job_of(f"command: x\nnotify:\n  {written}\n").notify == tuple(Route(*route) for route in routes)
 
 
-def test_people_may_be_told_from_within_the_block():
+def test_notifications_may_be_inside_the_schedule_block():
     job = job_of(f"command: x\nschedule: {{cron: '@daily', notify: {{on_failure: '{HOOK}'}}}}\n")
     assert [route.event for route in job.notify] == [NotifyEvent.FAILURE]
 

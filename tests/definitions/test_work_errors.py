@@ -374,13 +374,13 @@ STEP = "steps:\n  - name: a\n    command: x\n"
         ),
     ],
 )
-def test_one_error_at_its_place(text, line, column, field, words):
+def test_an_error_is_reported_once_at_its_place(text, line, column, field, words):
     (found,) = told(text)
     assert found[:3] == (line, column, field)
     assert words in found[3]
 
 
-def test_all_errors_of_all_groups_are_told_at_once():
+def test_all_errors_of_all_groups_are_reported_at_once():
     found = told(
         """\
 command: x
@@ -409,7 +409,7 @@ queue: A
         pytest.param(STEP + "    retryPolicy: {interval: 1s}\n", "nothing is retried", id="a wait without a retry"),
     ],
 )
-def test_what_has_no_effect_is_warned_about(text, words):
+def test_a_field_without_effect_is_warned_about(text, words):
     result = parse_definition(text, "a.yaml")
     assert result.errors == ()
     assert [words in str(warning) for warning in result.warnings] == [True]

@@ -72,7 +72,7 @@ def test_columns_count_characters_and_not_bytes():
     assert inner.entries[0][1] == ScalarNode("x", "x", 2, 11)
 
 
-def test_an_alias_stands_for_its_anchor():
+def test_an_alias_is_replaced_by_its_anchor():
     document = read_yaml("a: &x [1, 2]\nb: *x\n")
     assert document.problems == ()
     assert document.root is not None
@@ -126,14 +126,14 @@ def test_an_alias_stands_for_its_anchor():
         pytest.param("a: x\u2028b: y\n", 1, 5, "U+2028", id="a Unicode line separator"),
     ],
 )
-def test_what_is_refused_says_where_and_why(source, line, column, words):
+def test_a_refusal_names_the_place_and_the_reason(source, line, column, words):
     problems = read_yaml(source).problems
     assert [(problem.line, problem.column) for problem in problems] == [(line, column)]
     assert words in problems[0].reason
     assert problems[0].hint.endswith((".", "?"))
 
 
-def test_every_duplicate_and_tag_is_told_at_once():
+def test_every_duplicate_and_tag_is_reported_at_once():
     problems = read_yaml("a: 1\na: 2\nb: !x 3\nc: {d: 1, d: 2}\n").problems
     assert sorted(problem.line for problem in problems) == [2, 3, 4]
 
@@ -171,7 +171,7 @@ class TestLimits:
         assert read_yaml("[" + "1," * (NODES_MAX - 1) + "]").problems == ()
         assert "more than 50,000 values" in read_yaml("[" + "1," * NODES_MAX + "]").problems[0].reason
 
-    def test_an_alias_costs_what_it_stands_for(self):
+    def test_an_alias_costs_as_much_as_its_value(self):
         lines = ["a: &a [" + "x," * 999 + "]", "b: &b [" + "*a," * 10 + "]", "c: [" + "*b," * 3 + "]"]
         assert read_yaml("\n".join(lines)).problems == ()
         lines[2] = "c: [" + "*b," * 4 + "]"

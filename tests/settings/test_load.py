@@ -142,16 +142,16 @@ class TestWhatIsWrong:
             pytest.param("store = '  '", "1: 'store' is '  ': it is empty.", id="a blank store"),
         ],
     )
-    def test_is_told_with_its_line_and_what_to_write(self, written, tmp_path, text, words):
+    def test_is_reported_with_its_line_and_what_to_write(self, written, tmp_path, text, words):
         (told,) = complaints(written, text)
         assert told.startswith(f"{tmp_path}/evertick.toml")
         assert words in told
 
-    def test_all_of_it_is_told_at_once(self, written):
+    def test_all_errors_are_reported_at_once(self, written):
         assert len(complaints(written, "a = 1\nport = 'x'", {"EVERTICK_WEB": "maybe"}, host=3)) == 4
 
     @pytest.mark.parametrize("key", catalogue())
-    def test_an_empty_text_is_no_value_of_any_setting(self, tmp_path, key):
+    def test_an_empty_text_is_not_a_value_of_any_setting(self, tmp_path, key):
         (told,) = complaints(Settings.load, tmp_path, UTC, {key: " "})
         assert "it is empty" in told
 
@@ -198,7 +198,7 @@ class TestSecrets:
         assert reveal(password, environ, "'x'") == "hunter2"
 
     @pytest.mark.parametrize("source", ["env:NOWHERE", "file:/nowhere/at/all", "file:/dev/null"])
-    def test_one_that_is_not_there_is_told_by_its_place(self, written, source):
+    def test_a_missing_secret_is_reported_by_its_place(self, written, source):
         assert "'store' is in" in complaints(written, f"store = '{source}'")[0]
 
     @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ class TestTheListing:
     def test_shows_every_setting(self, tmp_path):
         assert len(self.run(tmp_path).stdout.splitlines()) == len(catalogue()) + 1
 
-    def test_tells_every_error_on_a_line_and_ends_with_2(self, tmp_path):
+    def test_every_error_is_on_its_own_line_and_the_exit_code_is_2(self, tmp_path):
         (tmp_path / "evertick.toml").write_text("prot = 1\nhots = 2\n")
         command = [sys.executable, "-m", "evertick", "settings", str(tmp_path)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)

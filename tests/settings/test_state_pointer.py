@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evertick.settings import state_pointer
-from evertick.settings.state_pointer import POINTER_FILE, Pointed, find_state, note_place, read_place
+from evertick.settings.state_pointer import POINTER_FILE, StatePointer, find_state, note_place, read_place
 from tests.present import present
 
 NOBODY, SERVICE = 65534, 65533
@@ -68,7 +68,7 @@ def as_user(uid: int, do: Callable[[], bool]) -> bool:
 
 def test_a_state_elsewhere_is_found_from_the_folder(jobs, state, spot):
     assert note_place(jobs, state, "", own(jobs), home(spot))
-    assert find_state(jobs, own(jobs), home(spot)) == Pointed(state)
+    assert find_state(jobs, own(jobs), home(spot)) == StatePointer(state)
     assert (jobs / POINTER_FILE).exists()
     assert present(read_place(state)).folder == jobs
 
@@ -78,7 +78,7 @@ def test_a_folder_of_its_own_needs_no_pointer_and_takes_an_older_one_away(jobs, 
     own(jobs).mkdir()
     note_place(jobs, own(jobs), "", own(jobs), home(spot))
     assert not (jobs / POINTER_FILE).exists()
-    assert find_state(jobs, own(jobs), home(spot)) == Pointed(None)
+    assert find_state(jobs, own(jobs), home(spot)) == StatePointer(None)
 
 
 def test_the_scheduler_that_was_started_last_is_the_one(jobs, state, spot):
@@ -86,9 +86,9 @@ def test_the_scheduler_that_was_started_last_is_the_one(jobs, state, spot):
     note_place(jobs, own(jobs), "", own(jobs), home(spot))
     os.utime(own(jobs) / "place.json", (1, 1))
     note_place(jobs, state, "", own(jobs), home(spot))
-    assert find_state(jobs, own(jobs), home(spot)) == Pointed(state)
+    assert find_state(jobs, own(jobs), home(spot)) == StatePointer(state)
     os.utime(jobs / POINTER_FILE, (0, 0))
-    assert find_state(jobs, own(jobs), home(spot)) == Pointed(None)
+    assert find_state(jobs, own(jobs), home(spot)) == StatePointer(None)
 
 
 def test_where_it_may_not_write_beside_its_jobs_it_is_found_by_its_user(spot):
@@ -101,7 +101,7 @@ def test_where_it_may_not_write_beside_its_jobs_it_is_found_by_its_user(spot):
     jobs, mine = spot / "jobs", spot / "mine"
     assert as_user(NOBODY, lambda: note_place(jobs, mine, "", own(jobs), home(spot)))
     assert not (jobs / POINTER_FILE).exists()
-    assert as_user(NOBODY, lambda: find_state(jobs, own(jobs), home(spot)) == Pointed(mine))
+    assert as_user(NOBODY, lambda: find_state(jobs, own(jobs), home(spot)) == StatePointer(mine))
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def serve_as_unit(jobs: Path, state: Path, unit: Path) -> bool:
 
 def test_a_service_of_the_system_is_found_by_everybody(jobs, state, unit, spot):
     assert serve_as_unit(jobs, state, unit)
-    assert find_state(jobs, own(jobs), home(spot)) == Pointed(state)
+    assert find_state(jobs, own(jobs), home(spot)) == StatePointer(state)
     assert as_user(NOBODY, lambda: find_state(jobs, own(jobs), home(spot)).state == state)
 
 
@@ -149,16 +149,16 @@ def test_a_pointer_that_others_may_write_is_not_believed(jobs, state, spot):
 )
 def test_a_pointer_that_is_none_or_another_folders_says_nothing(jobs, spot, text):
     (jobs / POINTER_FILE).write_text(text, encoding="latin-1")
-    assert find_state(jobs, own(jobs), home(spot)) == Pointed(None)
+    assert find_state(jobs, own(jobs), home(spot)) == StatePointer(None)
 
 
-def test_a_pointer_is_no_link_and_no_pipe(jobs, state, spot):
+def test_a_pointer_may_not_be_a_link_or_a_pipe(jobs, state, spot):
     (spot / "planted").write_text(json.dumps({"folder": str(jobs), "state": str(state)}))
     (jobs / POINTER_FILE).symlink_to(spot / "planted")
-    assert find_state(jobs, own(jobs), home(spot)) == Pointed(None)
+    assert find_state(jobs, own(jobs), home(spot)) == StatePointer(None)
     (jobs / POINTER_FILE).unlink()
     os.mkfifo(jobs / POINTER_FILE)
-    assert find_state(jobs, own(jobs), home(spot)) == Pointed(None)
+    assert find_state(jobs, own(jobs), home(spot)) == StatePointer(None)
 
 
 @pytest.mark.parametrize(

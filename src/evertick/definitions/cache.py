@@ -19,7 +19,7 @@ from enum import Enum
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import evertick
 from evertick.definitions.calendars import calendar_stamps
@@ -112,7 +112,7 @@ def meaningful_settings(settings: Settings) -> tuple[object, ...]:
     )
 
 
-def _open_own(path: Path) -> Any:
+def _open_own(path: Path) -> TextIO:
     """A file that only this user can have written; OSError otherwise."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     found = os.fstat(descriptor)

@@ -63,13 +63,13 @@ def job_schema() -> dict[str, Any]:
     """The schema of one job file."""
     root = _object(Table(job.JOB, "A job: what to run, when, and under which rules."))
     definitions = {name: _object(table) for name, table in TABLES.items()}
-    definitions["notify"]["properties"] |= {
-        _camel(name): value for name, value in definitions["notify"]["properties"].items()
-    }
+    notify = TABLES["notify"]
+    both = {**notify.fields, **{_camel(name): field for name, field in notify.fields.items()}}
+    definitions["notify"] = _object(notify._replace(fields=both))
     return {"$schema": DIALECT, "$id": SCHEMA_ID, "title": "Evertick job", **root, "$defs": definitions}
 
 
-def _object(table: Table) -> dict[str, Any]:
+def _object(table: Table) -> dict[str, object]:
     shape: dict[str, object] = {
         "description": table.about,
         "type": "object",

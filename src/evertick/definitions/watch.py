@@ -45,7 +45,7 @@ RESCAN_SECONDS: Final = 60.0
 """Time between two scans when the kernel reports no change."""
 SHARE_MAX: Final = 0.005
 """Share of a core: what scans may cost while nothing changes and the kernel cannot report edits."""
-HINTED_SHARE_MAX: Final = 0.0005
+HINTED_SHARE_MAX: Final = 0.0003
 """The same if it can: the scans only look for lost reports, and two processes make them."""
 SETTLE_SECONDS: Final = 0.3
 """A file that was just written, or has an error, is read again after this time before it counts."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -192,9 +192,11 @@ class _Composer:
         self._root: Node | None = None
         self._documents = 0
 
-    def compose(self, events: Iterator[Any]) -> Node | None:
+    def compose(self, events: Iterator[yaml.Event]) -> Node | None:
         for event in events:
-            line, column = event.start_mark.line + 1, event.start_mark.column + 1
+            mark = event.start_mark
+            assert mark is not None
+            line, column = mark.line + 1, mark.column + 1
             match event:
                 case yaml.ScalarEvent():
                     self._counted(1, line, column)
@@ -253,7 +255,7 @@ class _Composer:
         else:
             self._root = node
 
-    def _scalar(self, event: Any, line: int, column: int) -> ScalarNode:
+    def _scalar(self, event: yaml.ScalarEvent, line: int, column: int) -> ScalarNode:
         text: str = event.value
         value: Plain = text
         if not event.style:

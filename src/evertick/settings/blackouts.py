@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from evertick.model.blackout import concerns
-from evertick.settings.kinds import Kind, Unfit
+from evertick.settings.kinds import InvalidSetting, Kind
 
 BLACKOUTS_MAX: Final = 1_000
 _KEYS: Final = ("from", "to", "timezone", "reason", "jobs", "tags", "all")
@@ -52,49 +52,51 @@ def unknown_names(
         yield from (f"{where} names the tag '{tag}', which no job has" for tag in rule.tags if tag not in known)
 
 
-def _blackouts(value: Any) -> tuple[BlackoutRule, ...]:
+def _blackouts(value: object) -> tuple[BlackoutRule, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(one, Mapping) for one in value):
-        raise Unfit("it is not a list of tables", f"Write [[blackouts]] above each. {_HINT}")
+        raise InvalidSetting("it is not a list of tables", f"Write [[blackouts]] above each. {_HINT}")
     if len(value) > BLACKOUTS_MAX:
-        raise Unfit(f"there are more than {BLACKOUTS_MAX:,}", "Remove those that are over.")
+        raise InvalidSetting(f"there are more than {BLACKOUTS_MAX:,}", "Remove those that are over.")
     return tuple(_rule(one) for one in value)
 
 
-def _rule(written: Mapping[str, Any]) -> BlackoutRule:
+def _rule(written: Mapping[str, object]) -> BlackoutRule:
     others = set(written) - set(_KEYS)
     if others:
-        raise Unfit(f"it has the unknown key '{min(others)}'", f"The keys are {', '.join(_KEYS)}.")
+        raise InvalidSetting(f"it has the unknown key '{min(others)}'", f"The keys are {', '.join(_KEYS)}.")
     timezone, reason = written.get("timezone"), written.get("reason", "")
-    if timezone is not None and timezone not in available_timezones():
-        raise Unfit(f"{str(timezone)[:40]!r} is not a time zone", "Write a name such as Europe/Berlin.")
+    if timezone is not None and not (isinstance(timezone, str) and timezone in available_timezones()):
+        raise InvalidSetting(f"{str(timezone)[:40]!r} is not a time zone", "Write a name such as Europe/Berlin.")
     if not isinstance(reason, str) or not reason.isprintable():
-        raise Unfit("its reason is not one line of text", _HINT)
+        raise InvalidSetting("its reason is not one line of text", _HINT)
     jobs, tags = (_names(key, written.get(key, ())) for key in ("jobs", "tags"))
     is_for_all = written.get("all", False)
     if not isinstance(is_for_all, bool) or is_for_all == bool(jobs or tags):
-        raise Unfit("it does not say which jobs it concerns", "Write jobs = [...], tags = [...], or all = true.")
+        raise InvalidSetting(
+            "it does not say which jobs it concerns", "Write jobs = [...], tags = [...], or all = true."
+        )
     start, end = _moment(written.get("from"), "from"), _moment(written.get("to"), "to")
     rule = BlackoutRule(start, end, timezone, reason.strip(), jobs, tags, is_for_all)
     first, last = rule.window("UTC")
     if last <= first:
-        raise Unfit(f"it ends at {end}, which is not after its start, {start}", _HINT)
+        raise InvalidSetting(f"it ends at {end}, which is not after its start, {start}", _HINT)
     return rule
 
 
-def _names(key: str, value: Any) -> tuple[str, ...]:
+def _names(key: str, value: object) -> tuple[str, ...]:
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) and item.strip() for item in items):
-        raise Unfit(f"'{key}' is not a list of names", _HINT)
+        raise InvalidSetting(f"'{key}' is not a list of names", _HINT)
     return tuple(item.strip() for item in items)
 
 
-def _moment(value: Any, key: str) -> datetime:
+def _moment(value: object, key: str) -> datetime:
     try:
         found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
     except ValueError:
-        raise Unfit(f"'{key}' is {str(value)[:40]!r}, which is not a date and time", _HINT) from None
+        raise InvalidSetting(f"'{key}' is {str(value)[:40]!r}, which is not a date and time", _HINT) from None
     if not 1971 <= found.year < 2200:
-        raise Unfit(f"'{key}' is in the year {found.year}", "Write a year from 1971 to 2199.")
+        raise InvalidSetting(f"'{key}' is in the year {found.year}", "Write a year from 1971 to 2199.")
     return found
 
 

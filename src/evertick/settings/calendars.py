@@ -9,7 +9,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Final
 
-from evertick.settings.kinds import Kind, Unfit
+from evertick.settings.kinds import InvalidSetting, Kind
 
 WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 DAYS_MAX: Final = 100_000
@@ -54,19 +54,19 @@ def place_calendars(calendars: tuple[Named, ...], base: Path) -> tuple[Named, ..
 
 def _calendars(value: object) -> tuple[Named, ...]:
     if not isinstance(value, Mapping):
-        raise Unfit("it is not a table of names", _HINT)
+        raise InvalidSetting("it is not a table of names", _HINT)
     for name in value:
         if not _NAME.fullmatch(str(name)):
-            raise Unfit(f"'{name}' is not a name", "Write letters, digits, '-', '_' and '.'.")
+            raise InvalidSetting(f"'{name}' is not a name", "Write letters, digits, '-', '_' and '.'.")
     return tuple((str(name), _source(str(name), written)) for name, written in value.items())
 
 
 def _source(name: str, written: object) -> CalendarSource:
     if not isinstance(written, Mapping) or not written:
-        raise Unfit(f"'{name}' does not say which days it has", _HINT)
+        raise InvalidSetting(f"'{name}' does not say which days it has", _HINT)
     others = set(written) - set(_KEYS)
     if others:
-        raise Unfit(f"'{name}' has the unknown key '{min(others)}'", f"Its keys are {', '.join(_KEYS)}.")
+        raise InvalidSetting(f"'{name}' has the unknown key '{min(others)}'", f"Its keys are {', '.join(_KEYS)}.")
     return CalendarSource(
         _dates(name, written.get("dates", ())),
         tuple(sorted({day for text in _texts(name, written.get("weekdays", ())) for day in _weekdays(name, text)})),
@@ -78,7 +78,7 @@ def _source(name: str, written: object) -> CalendarSource:
 def _texts(name: str, value: object) -> list[str]:
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) and item.strip() for item in items):
-        raise Unfit(f"'{name}' has a value that is neither a text nor a list of texts", _HINT)
+        raise InvalidSetting(f"'{name}' has a value that is neither a text nor a list of texts", _HINT)
     return [item.strip() for item in items]
 
 
@@ -90,13 +90,15 @@ def _dates(name: str, value: object) -> tuple[DateRange, ...]:
         pairs = [(item, "") for item in (value if isinstance(value, list | tuple) else [value])]
     found = tuple(_range(name, written, label) for written, label in pairs)
     if sum((one.last - one.first).days + 1 for one in found) > DAYS_MAX:
-        raise Unfit(f"'{name}' has more than {DAYS_MAX:,} days", "Use weekdays for days that come every week.")
+        raise InvalidSetting(f"'{name}' has more than {DAYS_MAX:,} days", "Use weekdays for days that come every week.")
     return found
 
 
 def _range(name: str, written: object, label: object) -> DateRange:
     if not isinstance(label, str) or not label.isprintable():
-        raise Unfit(f"'{name}' has a label that is not one line of text", 'Write "2026-12-24" = "Christmas Eve".')
+        raise InvalidSetting(
+            f"'{name}' has a label that is not one line of text", 'Write "2026-12-24" = "Christmas Eve".'
+        )
     if isinstance(written, date) and not isinstance(written, datetime):
         return DateRange(written, written, label.strip())
     first, dots, last = str(written).partition("..")
@@ -105,9 +107,9 @@ def _range(name: str, written: object, label: object) -> DateRange:
         end = date.fromisoformat(last.strip()) if dots else start
     except ValueError:
         hint = 'Write "2026-12-24", or a range: "2026-12-27..2026-12-31".'
-        raise Unfit(f"'{name}' has {str(written)[:40]!r}, which is not a date", hint) from None
+        raise InvalidSetting(f"'{name}' has {str(written)[:40]!r}, which is not a date", hint) from None
     if end < start or not (start.year >= 1971 and end.year < 2200):
-        raise Unfit(
+        raise InvalidSetting(
             f"'{name}' has the range {str(written)[:40]!r}", "Write years from 1971 to 2199, the first day first."
         )
     return DateRange(start, end, label.strip())
@@ -117,7 +119,9 @@ def _weekdays(name: str, text: str) -> range | list[int]:
     """`SAT`, or `MON-FRI`."""
     first, dash, last = text.upper().partition("-")
     if first not in WEEKDAYS or (dash and last not in WEEKDAYS):
-        raise Unfit(f"'{name}' has {text[:40]!r}, which is not a weekday", f"Write {', '.join(WEEKDAYS)}, or MON-FRI.")
+        raise InvalidSetting(
+            f"'{name}' has {text[:40]!r}, which is not a weekday", f"Write {', '.join(WEEKDAYS)}, or MON-FRI."
+        )
     start = WEEKDAYS.index(first)
     end = WEEKDAYS.index(last) if dash else start
     return range(start, end + 1) if start <= end else [*range(start, 7), *range(end + 1)]
@@ -126,7 +130,7 @@ def _weekdays(name: str, text: str) -> range | list[int]:
 def _code(name: str, text: str) -> str:
     if not _CODE.fullmatch(text.upper()):
         hint = "Write the code of a country (DE), of a part of it (DE-BE), or of a market (XNYS)."
-        raise Unfit(f"'{name}' has {text[:40]!r}, which is no code", hint)
+        raise InvalidSetting(f"'{name}' has {text[:40]!r}, which is no code", hint)
     return text.upper()
 
 

@@ -31,7 +31,7 @@ def catalogue() -> Mapping[str, Setting]:
     return {setting.key: setting for part in parts() for setting in part.settings}
 
 
-def build(cls: type[Made], values: Mapping[str, Any], **others: Any) -> Made:
+def build(cls: type[Made], values: Mapping[str, object], **others: object) -> Made:
     """The object; settings that are not in `values` have their defaults."""
     made: Made = _build(cls, (), values, others)
     return made
@@ -53,7 +53,7 @@ def _settings_in(cls: type, table: tuple[str, ...], path: tuple[str, ...]) -> It
             yield from _settings_in(data["inline"], table, here)
 
 
-def _build(cls: type, table: tuple[str, ...], values: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
+def _build(cls: type, table: tuple[str, ...], values: Mapping[str, object], others: Mapping[str, object]) -> Any:
     given = dict(others)
     for one in fields(cls):
         if "part" in one.metadata:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from evertick.model.notify import Channel, Mail, Slack, Webhook
 from evertick.model.work import Secret
-from evertick.settings.kinds import ADDRESS, LINES, Kind, Unfit, show_value, value_of
+from evertick.settings.kinds import ADDRESS, LINES, InvalidSetting, Kind, show_value, value_of
 
 _SLACK_HOST: Final = "hooks.slack.com"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -22,10 +22,10 @@ Named = tuple[str, Channel]
 
 def _channels(value: object) -> tuple[Named, ...]:
     if not isinstance(value, Mapping):
-        raise Unfit("it is not a table of names", _HINT)
+        raise InvalidSetting("it is not a table of names", _HINT)
     for name in value:
         if not _NAME.fullmatch(str(name)):
-            raise Unfit(f"'{name}' is not a name", "Write it in lower case, with digits, '-' and '_'.")
+            raise InvalidSetting(f"'{name}' is not a name", "Write it in lower case, with digits, '-' and '_'.")
     return tuple((str(name), _channel(str(name), way)) for name, way in value.items())
 
 
@@ -34,11 +34,11 @@ def _channel(name: str, value: object) -> Channel:
         return _by_text(name, value)
     ways = [way for way in _WAYS if isinstance(value, Mapping) and way in value]
     if not isinstance(value, Mapping) or len(ways) != 1:
-        raise Unfit(f"'{name}' has no address", _HINT)
+        raise InvalidSetting(f"'{name}' has no address", _HINT)
     (way,) = ways
     others = set(value) - {way, "headers"} if way == "webhook" else set(value) - {way}
     if others:
-        raise Unfit(f"'{name}' has the unknown key '{min(others)}'", _HINT)
+        raise InvalidSetting(f"'{name}' has the unknown key '{min(others)}'", _HINT)
     match way:
         case "slack":
             return Slack(ADDRESS.read(value["slack"]))
@@ -53,7 +53,7 @@ def _by_text(name: str, text: str) -> Channel:
         return Mail((text,))
     address = ADDRESS.read(text)
     if not address:
-        raise Unfit(f"'{name}' is empty", _HINT)
+        raise InvalidSetting(f"'{name}' is empty", _HINT)
     is_slack = not isinstance(address, Secret) and urlsplit(address).hostname == _SLACK_HOST
     return Slack(address) if is_slack else Webhook(address)
 
@@ -62,18 +62,18 @@ def _addresses(name: str, value: object) -> tuple[str, ...]:
     found: tuple[str, ...] = LINES.read(value)
     for text in found:
         if not _MAIL.fullmatch(text):
-            raise Unfit(f"'{name}' has {text!r}, which is not a mail address", "Write name@host.")
+            raise InvalidSetting(f"'{name}' has {text!r}, which is not a mail address", "Write name@host.")
     if not found:
-        raise Unfit(f"'{name}' has no mail address", "Write name@host.")
+        raise InvalidSetting(f"'{name}' has no mail address", "Write name@host.")
     return found
 
 
 def _headers(name: str, value: object) -> tuple[tuple[str, str | Secret], ...]:
     if not isinstance(value, Mapping):
-        raise Unfit(f"the headers of '{name}' are not a table", 'Write {Authorization = "env:TOKEN"}.')
+        raise InvalidSetting(f"the headers of '{name}' are not a table", 'Write {Authorization = "env:TOKEN"}.')
     for header in value:
         if not re.fullmatch(r"[A-Za-z0-9-]{1,100}", header):
-            raise Unfit(f"'{header}' is not the name of a header", "Write letters, digits and '-'.")
+            raise InvalidSetting(f"'{header}' is not the name of a header", "Write letters, digits and '-'.")
     return tuple((header, value_of(text)) for header, text in value.items())
 
 

@@ -23,7 +23,7 @@ _SIZE: Final = re.compile(r"([0-9]{1,15}) ?(B|KiB|MiB|GiB)?")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
-class Unfit(ValueError):
+class InvalidSetting(ValueError):
     """A value of the wrong kind: the reason, and what to write instead."""
 
 
@@ -35,7 +35,7 @@ class Kind(Generic[Read]):
     word: str
     """As the documentation calls it."""
     read: Callable[[object], Read]
-    """From what TOML gives, or from the text of a variable or an option; raises `Unfit`."""
+    """From what TOML gives, or from the text of a variable or an option; raises `InvalidSetting`."""
     show: Callable[[Read], str] = str
     """As it may be shown; never a secret."""
     is_path: bool = False
@@ -56,9 +56,11 @@ def _whole(value: object, least: int, most: int) -> int:
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         value = int(value)
     if type(value) is not int:
-        raise Unfit("it is not a whole number", f"Write a number from {least:,} to {most:,}.")
+        raise InvalidSetting("it is not a whole number", f"Write a number from {least:,} to {most:,}.")
     if not least <= value <= most:
-        raise Unfit(f"it must be from {least:,} to {most:,}", f"Write such a number, for example {max(least, 1)}.")
+        raise InvalidSetting(
+            f"it must be from {least:,} to {most:,}", f"Write such a number, for example {max(least, 1)}."
+        )
     return value
 
 
@@ -67,11 +69,11 @@ def duration(*, forever: bool = False) -> Kind[int | None]:
         if forever and value == _NEVER:
             return None
         if not isinstance(value, str):
-            raise Unfit("a duration is a text with units", 'Write it in quotes, for example "90s" or "1h30m".')
+            raise InvalidSetting("a duration is a text with units", 'Write it in quotes, for example "90s" or "1h30m".')
         try:
             return parse_duration(value, allow_subsecond=True)
         except DurationError as error:
-            raise Unfit(error.reason.rstrip("."), error.hint or "") from None
+            raise InvalidSetting(error.reason.rstrip("."), error.hint or "") from None
 
     word = "duration, or `forever`" if forever else "duration"
     return Kind(word, read, lambda value: _NEVER if value is None else format_duration(value))
@@ -80,7 +82,7 @@ def duration(*, forever: bool = False) -> Kind[int | None]:
 def choice(*words: str) -> Kind[str]:
     def read(value: object) -> str:
         if value not in words:
-            raise Unfit("it is not one of the choices", f"Write one of: {', '.join(words)}.")
+            raise InvalidSetting("it is not one of the choices", f"Write one of: {', '.join(words)}.")
         return str(value)
 
     return Kind(" or ".join(f"`{word}`" for word in words), read)
@@ -91,22 +93,22 @@ def _flag(value: object) -> bool:
         return value
     word = value.lower() if isinstance(value, str) else None
     if word not in _YES | _NO:
-        raise Unfit("it is neither true nor false", "Write true or false.")
+        raise InvalidSetting("it is neither true nor false", "Write true or false.")
     return word in _YES
 
 
 def _line(value: object) -> str:
     if not isinstance(value, str):
-        raise Unfit("it is not a text", "Write it in quotes.")
+        raise InvalidSetting("it is not a text", "Write it in quotes.")
     if not value.isprintable():
-        raise Unfit("it contains an invisible character", "Write one line of text.")
+        raise InvalidSetting("it contains an invisible character", "Write one line of text.")
     return value.strip()
 
 
 def _size(value: object) -> int:
     found = _SIZE.fullmatch(str(value)) if not isinstance(value, bool) else None
     if found is None or int(found[1]) == 0:
-        raise Unfit("it is not a size", 'Write a number of bytes, or a text such as "64MiB".')
+        raise InvalidSetting("it is not a size", 'Write a number of bytes, or a text such as "64MiB".')
     return int(found[1]) * _UNITS[found[2] or ""]
 
 
@@ -124,7 +126,7 @@ def _lines(value: object) -> tuple[str, ...]:
     """A list of texts; in a variable or an option they are parted by commas."""
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
-        raise Unfit("it is not a list", 'Write a list such as ["one", "two"].')
+        raise InvalidSetting("it is not a list", 'Write a list such as ["one", "two"].')
     return tuple(dict.fromkeys(text for item in items if (text := _line(item))))
 
 
@@ -133,11 +135,11 @@ def _limits(value: object) -> tuple[tuple[str, int], ...]:
     if isinstance(value, str):
         value = dict(_pair(part) for part in value.split(",") if part.strip())
     if not isinstance(value, Mapping):
-        raise Unfit("it is not a table of names and numbers", "Write name = 2 below it.")
+        raise InvalidSetting("it is not a table of names and numbers", "Write name = 2 below it.")
     limits = []
     for name, number in value.items():
         if not _NAME.fullmatch(str(name)):
-            raise Unfit(f"'{name}' is not a name", "Write it in lower case, with digits, '-', '_' and '.'.")
+            raise InvalidSetting(f"'{name}' is not a name", "Write it in lower case, with digits, '-', '_' and '.'.")
         limits.append((name, _whole(number, 1, 1_000_000)))
     return tuple(limits)
 
@@ -147,7 +149,7 @@ def _secrets(value: object) -> tuple[tuple[str, Value], ...]:
     if isinstance(value, str):
         value = dict(_pair(part) for part in value.split(",") if part.strip())
     if not isinstance(value, Mapping):
-        raise Unfit("it is not a table of names and secrets", 'Write name = "env:NAME" below it.')
+        raise InvalidSetting("it is not a table of names and secrets", 'Write name = "env:NAME" below it.')
     return tuple((str(name), _secret(text)) for name, text in value.items())
 
 
@@ -159,7 +161,7 @@ def _pair(part: str) -> tuple[str, str]:
 def _zone(value: object) -> str:
     text = _line(value)
     if not is_zone(text):
-        raise Unfit("it is not a time zone", "Write an IANA name such as Europe/Berlin.")
+        raise InvalidSetting("it is not a time zone", "Write an IANA name such as Europe/Berlin.")
     return text
 
 
@@ -169,7 +171,7 @@ def value_of(text: object) -> Value:
     source, colon, name = written.partition(":")
     if colon and source in {"env", "file"}:
         if not name.strip():
-            raise Unfit(f"'{source}:' names nothing", "Write env:NAME or file:PATH.")
+            raise InvalidSetting(f"'{source}:' names nothing", "Write env:NAME or file:PATH.")
         return Secret(source, name.strip())
     return written
 
@@ -178,7 +180,7 @@ def _secret(value: object) -> Value:
     found = value_of(value)
     if isinstance(found, Secret) or not found:
         return found
-    raise Unfit("a secret must not be in the file", "Write where it is kept: env:NAME or file:PATH.")
+    raise InvalidSetting("a secret must not be in the file", "Write where it is kept: env:NAME or file:PATH.")
 
 
 def _address(value: object) -> Value:
@@ -186,7 +188,9 @@ def _address(value: object) -> Value:
     if isinstance(found, str) and found:
         parts = urlsplit(found)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise Unfit("it is not an address", "Write https://host/path, or where it is kept: env:NAME or file:PATH.")
+            raise InvalidSetting(
+                "it is not an address", "Write https://host/path, or where it is kept: env:NAME or file:PATH."
+            )
     return found
 
 

@@ -17,7 +17,7 @@ from evertick.settings.blackouts import BLACKOUTS
 from evertick.settings.calendars import CALENDARS, place_calendars
 from evertick.settings.catalogue import Made, build, catalogue, parts
 from evertick.settings.channels import CHANNELS
-from evertick.settings.kinds import Unfit
+from evertick.settings.kinds import InvalidSetting
 from evertick.settings.parts import Setting, Values
 from evertick.settings.zone import system_timezone
 
@@ -32,12 +32,12 @@ class _Found:
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def take(self, setting: Setting, written: Any, origin: str, base: Path | None) -> None:
+    def take(self, setting: Setting, written: object, origin: str, base: Path | None) -> None:
         try:
             if isinstance(written, str) and not written.strip():
-                raise Unfit("it is empty", "Write a value, or remove the setting to use the default.")
+                raise InvalidSetting("it is empty", "Write a value, or remove the setting to use the default.")
             value = setting.kind.read(written)
-        except Unfit as unfit:
+        except InvalidSetting as unfit:
             reason, hint = unfit.args
             shown = "" if setting.kind.is_secret or not isinstance(written, str | int | float) else f" is {written!r}:"
             self.problems.append(f"{origin}: '{setting.key}'{shown or ':'} {reason}. {hint}".rstrip())
@@ -46,7 +46,7 @@ class _Found:
         self.origins[setting.key] = origin
 
 
-def load(cls: type[Made], folder: Path | None, environ: Mapping[str, str], overrides: Mapping[str, Any]) -> Made:
+def load(cls: type[Made], folder: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Made:
     found = _Found()
     config = _config(folder, environ, overrides.get("config"))
     if config is not None:
@@ -104,7 +104,7 @@ def _from_file(path: Path, found: _Found) -> None:
     _from_table(written, (), path, text, found)
 
 
-def _from_table(table: Mapping[str, Any], above: tuple[str, ...], file: Path, text: str, found: _Found) -> None:
+def _from_table(table: Mapping[str, object], above: tuple[str, ...], file: Path, text: str, found: _Found) -> None:
     names = {part.key for part in parts()}
     for name, value in table.items():
         place = (*above, name)
@@ -221,7 +221,7 @@ class Settings(Values):
         cls,
         folder: str | Path | None = None,
         environ: Mapping[str, str] = os.environ,
-        overrides: Mapping[str, Any] = MappingProxyType({}),
+        overrides: Mapping[str, object] = MappingProxyType({}),
     ) -> Settings:
         """From the defaults, evertick.toml, the environment and the options; later ones take precedence.
 

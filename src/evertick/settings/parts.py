@@ -63,11 +63,15 @@ def _inline(cls: type) -> Any:
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
     preread_us: int = _a(duration(), 5 * SECOND, "How long before its due time an occurrence is entered in the ledger.")
-    interval_us: int = _a(duration(), SECOND, "How often the scheduler plans when nothing else wakes it.")
+    interval_us: int = _a(
+        duration(),
+        SECOND,
+        "How often the scheduler plans when nothing else wakes it; half as often while nothing is due.",
+    )
     keep_us: int = _a(
         duration(),
         30 * SECOND,
-        "How long a node remembers a finished run, to report its end to a new owner of the job.",
+        "How long a node remembers the end of a run that the ledger does not answer about.",
     )
     flush_us: int = _a(duration(), 5 * SECOND, "How often an idle node writes its watermarks to the ledger.")
     retire_us: int = _a(duration(), MINUTE, "How long a deleted job file may be absent before its job is retired.")
@@ -145,7 +149,7 @@ class KeeperSettings:
     journal_bytes: int = 2 * 1024 * 1024
     """Size at which the journal is rotated."""
     journal_files: int = 8
-    """Archived journal files kept at most."""
+    """The archived journal has at most the size of this number of files, once its results were delivered."""
     hidden: tuple[str, ...] = ()
     """Files and folders of the scheduler, beside its state folder, that sandboxes hide."""
     unshowable: tuple[str, ...] = ()
@@ -450,7 +454,7 @@ class Setting(NamedTuple):
     path: tuple[str, ...]
     """The attributes that lead to it."""
     kind: Kind[Any]
-    default: Any
+    default: object
     meaning: str
     shown: str | None
 
@@ -458,8 +462,8 @@ class Setting(NamedTuple):
     def variable(self) -> str:
         return variable_of(self.key)
 
-    def value_in(self, settings: Values) -> Any:
-        found: Any = settings
+    def value_in(self, settings: Values) -> object:
+        found: object = settings
         for name in self.path:
             found = getattr(found, name)
         return found

@@ -49,7 +49,7 @@ class Place(NamedTuple):
     """The fleet that it was started with, so that commands find it."""
 
 
-class Pointed(NamedTuple):
+class StatePointer(NamedTuple):
     state: Path | None = None
     refused: str = ""
     """Why a pointer was not trusted, as text; empty: none was refused."""
@@ -100,7 +100,7 @@ def read_place(state: Path) -> Place | None:
         return None
 
 
-def find_state(folder: Path, own: Path, environ: Mapping[str, str] = os.environ) -> Pointed:
+def find_state(folder: Path, own: Path, environ: Mapping[str, str] = os.environ) -> StatePointer:
     """Where the last scheduler of a folder keeps its state; None: in the folder itself, if at all."""
     jobs, newest, refused = folder.absolute().resolve(), _age(own / PLACE_FILE), ""
     if newest is None and own.is_dir():
@@ -114,7 +114,7 @@ def find_state(folder: Path, own: Path, environ: Mapping[str, str] = os.environ)
             refused = refused or _refusal(file, told[1], told[2].st_uid)
         elif newest is None or told[2].st_mtime > newest:
             newest, chosen = told[2].st_mtime, told[1]
-    return Pointed(chosen, "" if chosen is not None else refused)
+    return StatePointer(chosen, "" if chosen is not None else refused)
 
 
 def _candidates(jobs: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, set[int]]]:

@@ -179,6 +179,7 @@ EACH: Final[Fields] = {
     ),
     "maxParallel": Field(whole(1, ITEMS_PARALLEL_MAX), "The maximum number of items that run at once.", "8", 4),
     "continueOnFailure": Field(FLAG, "The other items still start after one has failed.", "`false`", True),
+    "spread": Field(FLAG, "On a fleet, items may run on other members than the run itself.", "`true`", False),
 }
 CONTINUE_ON: Final[Fields] = {
     "failure": Field(FLAG, "Later steps run although this step failed.", "`false`", True),

@@ -45,7 +45,7 @@ _ACTION_SHAPE: Final = "Write retry, kill, skipNext, {startJob: id} or {webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class Constrained:
+class JobConstraints:
     """The constraints of a job, and what they mean for its overlap rule and its timeout."""
 
     found: tuple[Constraint, ...] = ()
@@ -83,15 +83,15 @@ class Constrained:
         return tuple(one.url for one in self.found if isinstance(one, kind))
 
 
-def read_constraints(job: Section, own_id: str, report: Report) -> Constrained:
+def read_constraints(job: Section, own_id: str, report: Report) -> JobConstraints:
     node = job.take("constraints")
     shape = "constraints: {maxExpectedRunTime: 30m}"
     section = section_of(node, "constraints", report, CONSTRAINTS, shape) if node else None
     if section is None:
-        return Constrained()
+        return JobConstraints()
     found = _Reader(section, own_id, report).all()
     section.finish("'constraints'")
-    return Constrained(found, section)
+    return JobConstraints(found, section)
 
 
 class _Reader:

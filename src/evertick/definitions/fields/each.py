@@ -41,7 +41,7 @@ def _read_map(fields: Section, report: Report) -> tuple[Each | None, tuple[tuple
     for other in written[1:]:
         fields.contradict(written[0], other, "each says which values the step runs for")
     listed, source, product = (fields.take(name) for name in _SOURCES)
-    parallel, goes_on = fields.take("maxParallel"), fields.take("continueOnFailure")
+    parallel, goes_on, spread = (fields.take(name) for name in ("maxParallel", "continueOnFailure", "spread"))
     limit = integer_of(parallel, fields.field("maxParallel"), report, 1, ITEMS_PARALLEL_MAX) if parallel else None
     step = text_of(source, fields.field("from"), report) if source else None
     each = Each(
@@ -50,6 +50,7 @@ def _read_map(fields: Section, report: Report) -> tuple[Each | None, tuple[tuple
         _matrix(product, fields.field("matrix"), report) if product else (),
         limit or PARALLEL_ITEMS,
         bool(flag_of(goes_on, fields.field("continueOnFailure"), report)) if goes_on else False,
+        flag_of(spread, fields.field("spread"), report) is not False if spread else True,
     )
     fields.finish(f"'{fields.path}'")
     return each, () if source is None or step is None else ((source, step),)

@@ -9,7 +9,7 @@ from evertick.definitions.catalogue.limits import STEPS_MAX
 from evertick.definitions.fields.command_place import CommandPlace, move_command, read_place, report_unused_place
 from evertick.definitions.fields.conditions import read_conditions
 from evertick.definitions.fields.confinement import read_sandbox, read_user
-from evertick.definitions.fields.constraints import Constrained
+from evertick.definitions.fields.constraints import JobConstraints
 from evertick.definitions.fields.environment import read_dotenv, read_env
 from evertick.definitions.fields.kubernetes import read_pod, report_secrets
 from evertick.definitions.fields.params import read_params
@@ -39,7 +39,7 @@ _OF_A_STEP: Final = (
 
 
 def read_work(
-    section: Section, block: Section | None, is_pipeline: bool, constrained: Constrained, job_id: str, report: Report
+    section: Section, block: Section | None, is_pipeline: bool, constrained: JobConstraints, job_id: str, report: Report
 ) -> Work:
     place = read_place(section, report)
     steps = _read_steps(section, is_pipeline, job_id, place, report)

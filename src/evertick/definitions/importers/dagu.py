@@ -10,10 +10,10 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from evertick.definitions.fields.values import job_id_of
-from evertick.definitions.importers.dagu_elsewhere import Elsewhere, camel, docker_of, logins_of, ssh_of
+from evertick.definitions.importers.dagu_command_place import CommandPlace, camel, docker_of, logins_of, ssh_of
 from evertick.definitions.importers.dagu_step import (
     DaguStep,
-    Surroundings,
+    WorkflowDefaults,
     conditions_of,
     env_of,
     name_source,
@@ -88,7 +88,7 @@ class _Workflow:
         self.name = ""
         self._fields: dict[str, Any] = {}
         self._steps: list[dict[str, object]] = []
-        self._around = Surroundings({}, {}, has_container=False)
+        self._around = WorkflowDefaults({}, {}, has_container=False)
         self._entries = {camel(key.text): (key, value) for key, value in root.entries}
 
     def read(self) -> dict[str, object]:
@@ -136,19 +136,19 @@ class _Workflow:
         if value not in (None, "", [], {}):
             self._fields[name] = value
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> WorkflowDefaults:
         logins = self._entries.get("registryAuths")
         ssh = plain_data(self._entries["ssh"][1]) if "ssh" in self._entries else None
-        return Surroundings(
+        return WorkflowDefaults(
             logins_of(logins[1], self.note) if logins is not None else {},
             ssh if isinstance(ssh, dict) else {},
             "container" in self._entries,
         )
 
-    def _container(self, node: Node) -> Elsewhere | None:
+    def _container(self, node: Node) -> CommandPlace | None:
         return docker_of(plain_data(node), node, self.note, self._around.logins)
 
-    def _place(self, name: str, place: Elsewhere | None) -> None:
+    def _place(self, name: str, place: CommandPlace | None) -> None:
         """Where the commands of all steps run; without it the job is not written: they would run on this machine."""
         self._fields[name] = place.fields if place is not None else {}
         if place is not None and place.env:

@@ -8,8 +8,8 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from evertick.definitions.fields.values import job_id_of
-from evertick.definitions.importers.dagu_elsewhere import (
-    Elsewhere,
+from evertick.definitions.importers.dagu_command_place import (
+    CommandPlace,
     Logins,
     Tell,
     camel,
@@ -27,7 +27,7 @@ _CONTAINERS: Final = frozenset({"docker", "container"})
 _PLAIN_EXECUTORS: Final = frozenset({"", "command", "shell", "exec"})
 
 
-class Surroundings(NamedTuple):
+class WorkflowDefaults(NamedTuple):
     """What the workflow says for its steps."""
 
     logins: Logins
@@ -36,7 +36,7 @@ class Surroundings(NamedTuple):
 
 
 class DaguStep:
-    def __init__(self, node: MapNode, tell: Tell, surroundings: Surroundings) -> None:
+    def __init__(self, node: MapNode, tell: Tell, surroundings: WorkflowDefaults) -> None:
         self._node, self._tell = node, tell
         self._surroundings = surroundings
         self._env: Mapping[str, object] = {}
@@ -156,7 +156,7 @@ class DaguStep:
         return {"command": command} if command else {}
 
     def _elsewhere(
-        self, kind: str, place: Elsewhere | None, command: object, script: object, shell: object
+        self, kind: str, place: CommandPlace | None, command: object, script: object, shell: object
     ) -> dict[str, object]:
         """A container or another machine, and what the step runs there."""
         if place is None:
@@ -240,7 +240,7 @@ def plain_retry(node: Node, tell: Tell) -> dict[str, object]:
     return retry if limit else {}
 
 
-def conditions_of(node: Node, tell: Tell) -> list[dict[str, Any]]:
+def conditions_of(node: Node, tell: Tell) -> list[dict[str, str]]:
     found = []
     for item in node.items if isinstance(node, ListNode) else (node,):
         if not isinstance(item, MapNode):
@@ -249,7 +249,7 @@ def conditions_of(node: Node, tell: Tell) -> list[dict[str, Any]]:
         data = _data(item)
         if data.get("negate"):
             tell(item, "a condition that must not hold.")
-        condition: dict[str, Any] = {"command": _command(str(data.get("condition") or data.get("command") or "true"))}
+        condition = {"command": _command(str(data.get("condition") or data.get("command") or "true"))}
         expected = data.get("expected")
         if expected is not None:
             if not str(data.get("condition", "")).startswith("`"):

@@ -17,14 +17,14 @@ Logins: TypeAlias = Mapping[str, Mapping[str, object]]
 _NAME: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 
 
-class Elsewhere(NamedTuple):
+class CommandPlace(NamedTuple):
     """Fields of `docker` or `ssh`, and the variables that belong to them there."""
 
     fields: dict[str, object]
     env: Mapping[str, object]
 
 
-Place: TypeAlias = Elsewhere | None
+Place: TypeAlias = CommandPlace | None
 
 
 def docker_of(data: object, node: Node, tell: Tell, logins: Logins) -> Place:
@@ -65,7 +65,7 @@ def docker_of(data: object, node: Node, tell: Tell, logins: Logins) -> Place:
         known.pop(name, None)  # a container is always removed here, and has a name of its own
     for name in (*known, *(f"container.{one}" for one in inner), *(f"host.{one}" for one in host)):
         tell(node, f"'{name}' of a container.")
-    return Elsewhere(fields, escaped_env(env, node, tell))
+    return CommandPlace(fields, escaped_env(env, node, tell))
 
 
 def ssh_of(data: object, node: Node, tell: Tell) -> Place:
@@ -93,7 +93,7 @@ def ssh_of(data: object, node: Node, tell: Tell) -> Place:
     if "host" not in fields:
         tell(node, "'ssh' without a host.")
         return None
-    return Elsewhere(fields, {})
+    return CommandPlace(fields, {})
 
 
 def logins_of(node: Node, tell: Tell) -> Logins:
