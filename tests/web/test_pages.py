@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.conftest import ROOT
-from tests.web.house import NARROW, WIDE, open_page
-
-AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
-ALL = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-# What changes with the theme, and with the width of the screen.
-COLOURS = ["color-contrast"]
-PLACES = ["aria-hidden-focus", "button-name", "link-name", "page-has-heading-one", "scrollable-region-focusable"]
+from tests.web.axe import ALL, AXE, COLOURS, judge, judge_in_both_themes
+from tests.web.house import WIDE, open_page
 
 PAGES = [
     pytest.param("/", "12 jobs", id="the timeline"),
     pytest.param("/?view=table", "Occurrences in this time range", id="the timeline as a table"),
     pytest.param("/overview", "Skipped, by reason", id="overview"),
     pytest.param("/jobs", "Last 20 runs", id="jobs"),
-    pytest.param("/jobs?tag=money&search=back", "Copy the orders", id="jobs with a filter"),
+    pytest.param("/jobs?tag=money&search=back", "backup-orders", id="jobs with a filter"),
     pytest.param("/jobs?search=nothing-like-it", "No jobs match", id="jobs, none"),
     pytest.param("/jobs/etl", "Next starts", id="job"),
     pytest.param("/jobs/etl?tab=ledger", "Trigger", id="ledger of a job"),
@@ -68,12 +61,7 @@ def test_a_page_is_for_everybody(shown, complaints_of_shown, house, path, text):
     shown.emulate_media(color_scheme="light")
     shown.goto(house.url + path)
     shown.get_by_text(text).first.wait_for(state="attached")
-    judge(shown, ALL)
-    shown.emulate_media(color_scheme="dark")
-    judge(shown, COLOURS)
-    shown.set_viewport_size(NARROW)
-    assert shown.evaluate("document.documentElement.scrollWidth") <= NARROW["width"], "it hangs over on a narrow screen"
-    judge(shown, PLACES)
+    judge_in_both_themes(shown)
     if path not in REFUSED:
         assert complaints_of_shown == []
 
@@ -83,7 +71,7 @@ def test_a_run_is_for_everybody(shown, house):
     shown.set_viewport_size(WIDE)
     shown.goto(f"{house.url}/runs/{quote(run, safe='')}")
     shown.get_by_text("Exit code").wait_for()
-    judge(shown, ALL)
+    judge_in_both_themes(shown)
 
 
 def test_columns_are_chosen_and_sorted_by_keyboard_and_kept_in_the_address(shown, complaints_of_shown, house):
@@ -153,11 +141,3 @@ def test_nothing_comes_from_elsewhere(shown, house):
     shown.get_by_text("Next starts").wait_for()
     assert asked
     assert [url for url in asked if not url.startswith(house.url + "/")] == []
-
-
-def judge(page, rules):
-    """No violation that axe knows of, once what was asked of the browser last is on the screen."""
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    found = page.evaluate(f"axe.run({json.dumps({'runOnly': rules})}).then(result => result.violations)")
-    told = [f"{one['id']}: {node['html'][:200]}: {node['failureSummary']}" for one in found for node in one["nodes"]]
-    assert not told, "\n".join(told)

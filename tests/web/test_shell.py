@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.web.house import NARROW, open_page
+from tests.web.house import NARROW, ZONE, open_page
 
 
 def stranger(browser, **looks):
@@ -20,7 +24,7 @@ def test_the_link_of_the_first_start_signs_in_and_leaves_no_trace(browser, house
     page.context.close()
 
 
-def test_a_stranger_is_asked_for_a_token_and_told_when_it_is_wrong(browser, house):
+def test_a_stranger_is_asked_for_a_token_and_sees_when_it_is_wrong(browser, house):
     page = stranger(browser)
     page.goto(f"{house.url}/jobs")
     page.get_by_label("Token").fill("evt_not_one")
@@ -158,7 +162,7 @@ def test_an_expression_that_is_none_is_answered_with_what_to_write(page, house, 
     complaints.clear()
 
 
-def test_a_definition_with_errors_is_told_on_the_home_page(page, house):
+def test_a_definition_with_errors_is_reported_on_the_home_page(page, house):
     broken = house.folder / "broken.yaml"
     broken.write_text("schedule: '0 22-2 * * *'\ncommand: echo never\n")
     try:
@@ -196,6 +200,25 @@ def test_the_days_of_the_calendar_are_gone_through_by_arrows(page, house):
     expect(page.get_by_role("link", name="Show runs")).to_be_visible()
 
 
+def test_a_day_that_a_calendar_excludes_is_marked_and_named(page, house):
+    tomorrow = (datetime.now(ZoneInfo(ZONE)) + timedelta(days=1)).date().isoformat()
+
+    def with_a_feast(route):
+        answer = route.fetch().json()
+        feast = {"date": tomorrow, "names": ["Founders' Day"], "jobs": 2, "occurrences": 5}
+        route.fulfill(json={**answer, "excluded": [feast]})
+
+    page.route("**/api/v1/calendar?*", with_a_feast)
+    page.goto(f"{house.url}/calendar")
+    day = page.get_by_role("button", name=tomorrow)
+    expect(day).to_have_accessible_name(re.compile("5 occurrences excluded by a calendar: Founders' Day"))
+    expect(day.locator(".heat-excluded")).to_have_count(1)
+    day.click()
+    expect(page.get_by_role("status").filter(has_text="Founders' Day")).to_be_visible()
+    expect(page.locator(".heat-excluded")).to_have_count(1)
+    page.unroute_all(behavior="wait")
+
+
 def test_the_runs_of_a_job_are_found_by_a_part_of_its_name(page, house, complaints):
     page.goto(f"{house.url}/runs")
     page.get_by_label("Job", exact=True).fill("hourly-rep")
@@ -212,19 +235,57 @@ new PerformanceObserver((list) => { for (const entry of list.getEntries()) windo
 """
 
 
+LOADED = (
+    ("/", ".strip:not(.is-loading)"),
+    ("/", ".lane-name:not(.is-loading)"),
+    ("/?view=table", "tbody tr"),
+    ("/overview", ".card .list"),
+    ("/jobs", "tbody tr"),
+    ("/jobs/etl", ".uplot"),
+    ("/jobs/etl?tab=ledger", "tbody tr"),
+    ("/jobs/etl?tab=calendar", ".heat-day"),
+    ("/jobs/etl?tab=rules", "tbody tr"),
+    ("/runs", "tbody tr"),
+    ("/runs/etl", "h1"),
+    ("/calendar", ".card + .card .empty"),
+    ("/upcoming", "tbody tr"),
+    ("/cron?expression=30 2 * * *&timezone=Europe/Berlin", ".fires li"),
+    ("/executors", ".card + .card tbody tr"),
+    ("/queues", "main .card"),
+    ("/audit", "tbody tr"),
+    ("/settings", "tbody tr"),
+)
+"""Pages, and what is there when they have loaded."""
+
+
 @pytest.mark.parametrize("size", [pytest.param(None, id="wide"), pytest.param(NARROW, id="narrow")])
 def test_nothing_moves_while_the_page_loads(browser, house, complaints, size):
     page = open_page(browser, house, complaints, **({"viewport": size} if size else {}))
     page.add_init_script(OBSERVE)
-    for path, heading in (("/", "Timeline"), ("/jobs", "Jobs")):
+    for path, ready in LOADED:
         page.goto(f"{house.url}{path}")
-        page.get_by_role("heading", name=heading, exact=True).wait_for(state="attached")
-        ready = ".lane-name:not(.is-loading)" if path == "/" else "tbody tr"
         page.locator(ready).first.wait_for(state="attached")
-        if path == "/":
-            page.locator(".strip:not(.is-loading)").wait_for()
         assert page.evaluate("window.shifts") < 0.05, path
     page.context.close()
+
+
+IN_LINES = """part => {
+    const tops = [...document.querySelectorAll(`${part} > *`)].map(one => one.getBoundingClientRect())
+        .filter(box => box.height).map(box => Math.round(box.top + box.height / 2));
+    return new Set(tops.map(top => Math.round(top / 8))).size;
+}"""
+"""In how many lines the children of an element are."""
+
+
+def test_filters_and_tools_are_in_one_line_on_a_usual_screen(page, house):
+    page.goto(f"{house.url}/runs")
+    page.locator("tbody tr").first.wait_for()
+    assert page.evaluate(IN_LINES, ".filters") == 1
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(house.url)
+    page.locator(".lane-name").first.wait_for()
+    for part in (".toolbar-jobs", ".toolbar-time", ".toolbar-view"):
+        assert page.evaluate(IN_LINES, part) == 1, part
 
 
 def test_the_frame_is_painted_before_any_script(browser, house):

@@ -165,7 +165,7 @@ def look(page, *, is_hidden):
     )
 
 
-def test_an_outage_is_told_and_ends_by_itself(slow_page, line):
+def test_an_outage_is_reported_and_ends_by_itself(slow_page, line):
     slow_page.goto(f"{line.url}/overview")
     expect(slow_page.get_by_text("Live", exact=True)).to_be_visible()
     line.cut()
@@ -271,7 +271,7 @@ RED_SHARE = """main => {
 }"""
 
 
-def test_a_job_tells_what_it_is(page, busy):
+def test_a_job_has_its_definition(page, busy):
     page.goto(f"{busy.url}/jobs?search=sieve")
     expect(page.get_by_text("skipped 7 times, never ran").first).to_be_visible()
     page.goto(f"{busy.url}/jobs/gone-report")

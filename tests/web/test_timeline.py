@@ -201,7 +201,7 @@ def test_the_table_says_the_same_in_words(timeline):
     expect(table.get_by_text("Catch-up").first).to_be_visible()
 
 
-def test_what_starts_appears_by_itself(timeline, house):
+def test_a_started_run_appears_without_a_reload(timeline, house):
     timeline.get_by_role("searchbox", name="Filter jobs").fill("heartbeat")
     expect(timeline.locator(".lane-name")).to_have_count(1)
     timeline.get_by_role("button", name="1m: show one minute").click()
@@ -253,6 +253,34 @@ def test_a_failure_is_solid_red_at_every_zoom_and_a_downtime_is_a_band(page, hou
     down = house.get(f"/timeline?from={_ago(12)}&to={_ago(-1)}")["downtimes"]
     assert [band["jobs"] > 2 for band in down] == [True]
     wait_for(partial(is_drawn_on_axis, page, "timed-out"))
+
+
+FUTURE_SHARE = """() => {
+    const canvas = document.querySelector('.timeline-stage canvas');
+    const ratio = canvas.width / canvas.clientWidth;
+    // Above the line of the first lane, from a little after now to the end.
+    const [begin, y] = [Math.floor(canvas.width * 0.75), Math.floor(11 * ratio)];
+    const pixels = canvas.getContext('2d').getImageData(begin, y, canvas.width - begin, 1).data;
+    const tints = new Map();
+    for (let at = 0; at < pixels.length; at += 4) {
+        const tint = `${pixels[at]} ${pixels[at + 1]} ${pixels[at + 2]}`;
+        tints.set(tint, (tints.get(tint) ?? 0) + 1);
+    }
+    const { data } = canvas.getContext('2d').getImageData(canvas.width - 1, 0, 1, 1);
+    return 1 - (tints.get(`${data[0]} ${data[1]} ${data[2]}`) ?? 0) / (canvas.width - begin);
+}"""
+"""The share of the future of the first lane that is not the ground."""
+
+
+def test_a_future_too_dense_to_be_drawn_singly_is_a_density(page, house):
+    page.goto(f"{house.url}/?span=7200000&search=cache-warm")
+    lane(page, "cache-warm").wait_for()
+    wait_for(partial(is_drawn, page, "planned"))
+    assert page.evaluate(FUTURE_SHARE) < 0.6, "rings, with ground between them"
+    page.goto(f"{house.url}/?span=2592000000&search=cache-warm")
+    lane(page, "cache-warm").wait_for()
+    wait_for(lambda: page.evaluate(FUTURE_SHARE) > 0.95)
+    assert drawn(page, "planned") == 0, "no ring is left"
 
 
 def is_drawn_on_axis(page, token):

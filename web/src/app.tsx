@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { session } from "./api/client";
 import { connection, staleSince } from "./api/connection";
 import { Keys, listenToKeys } from "./keys";
@@ -37,6 +37,7 @@ export function App() {
         Skip to content
       </a>
       <Sidebar />
+      {isMenuOpen.value && <div class="scrim" onClick={() => (isMenuOpen.value = false)} />}
       <div class="shell-page">
         <Topbar />
         <Staleness />
@@ -93,10 +94,23 @@ function Lamp() {
   );
 }
 
+/** On a narrow screen, the menu: it takes the focus when it opens, and gives it back on Escape. */
 function Sidebar() {
   const here = place.value.path;
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (!isMenuOpen.value) return;
+    nav.current?.querySelector<HTMLElement>(".nav")?.focus();
+    const press = (event: KeyboardEvent) => {
+      if (event.key !== "Escape") return;
+      isMenuOpen.value = false;
+      document.querySelector<HTMLElement>(".menu-button")?.focus();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, [isMenuOpen.value]);
   return (
-    <nav class={isMenuOpen.value ? "sidebar is-open" : "sidebar"} aria-label="Pages">
+    <nav ref={nav} class={isMenuOpen.value ? "sidebar is-open" : "sidebar"} aria-label="Pages">
       <a class="brand" href="/">
         <img src="/favicon.svg" alt="" width="26" height="26" />
         <span>Evertick</span>

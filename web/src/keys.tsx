@@ -40,6 +40,9 @@ function press(event: KeyboardEvent): void {
       else isPaletteOpen.value = true;
       return;
     }
+    case "b":
+      document.querySelector<HTMLElement>(".bulk-bar button")?.focus();
+      return;
     case "j":
     case "k":
       moveInTable(event.key === "j" ? 1 : -1);
@@ -47,6 +50,7 @@ function press(event: KeyboardEvent): void {
 }
 
 function isTyping(target: EventTarget | null): boolean {
+  if (target instanceof HTMLInputElement && /^(checkbox|radio)$/.test(target.type)) return false;
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
@@ -68,6 +72,7 @@ export function Keys() {
         <Line keys={["/"]} text="Search this page" />
         <Line keys={["j"]} text="Next row" />
         <Line keys={["k"]} text="Previous row" />
+        <Line keys={["b"]} text="Go to the actions on what is selected" />
         <Line keys={["?"]} text="Show this list" />
         {TARGETS.map((target) => (
           <Line key={target.key} keys={["g", target.key]} text={target.name} />
@@ -81,6 +86,7 @@ export function Keys() {
         <Line keys={["Shift", "←"]} text="Earlier" />
         <Line keys={["n"]} text="Back to now" />
         <Line keys={["Enter"]} text="Open" />
+        <Line keys={["a"]} text="Retry, backfill or cancel what is shown" />
       </dl>
     </Dialog>
   );

@@ -2,6 +2,7 @@
 
 import { render } from "preact";
 import { App } from "./app";
+import { loadAhead, loadWhenIdle } from "./pages";
 import { signInFromAddress } from "./state/session";
 import { startClock } from "./state/now";
 import { startRouting } from "./state/route";
@@ -16,5 +17,9 @@ import "./styles/pages.css";
 startRouting();
 startClock();
 startTips();
+loadAhead();
 void signInFromAddress();
 render(<App />, document.getElementById("app") as HTMLElement);
+
+const IDLE_AFTER_MS = 3_000;
+setTimeout(() => (window.requestIdleCallback ?? setTimeout)(loadWhenIdle), IDLE_AFTER_MS);

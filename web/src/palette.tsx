@@ -56,22 +56,28 @@ export function parseWanted(text: string): { action: Action | null; rest: string
   return { action, rest: action ? others.join(" ") : wanted };
 }
 
+const PAUSE_MS = 120;
+
 export function Palette() {
   const [text, setText] = useState("");
   const [jobs, setJobs] = useState<Job[]>([]);
   const [chosen, setChosen] = useState(0);
+  const typed = useRef(-Infinity);
   const box = useRef<HTMLDialogElement>(null);
   const close = () => (isPaletteOpen.value = false);
   useEffect(() => box.current?.showModal(), []);
   const { action, rest } = parseWanted(text);
   useEffect(() => {
     const abort = new AbortController();
+    // The first letter is searched for at once, those after it when the typing pauses.
+    const isFirst = performance.now() - typed.current > PAUSE_MS;
+    typed.current = performance.now();
     const timer = window.setTimeout(() => {
       get<JobPage>(withQuery("/jobs", { search: rest, limit: 8 }), abort.signal).then(
         (page) => setJobs(page.items),
         () => undefined,
       );
-    }, rest ? 120 : 0);
+    }, isFirst ? 0 : PAUSE_MS);
     return () => (clearTimeout(timer), abort.abort());
   }, [rest]);
 

@@ -7,6 +7,7 @@ const BEFORE = { tag: 'W/"1"', data: { now: "12:00", items: [{ run: "a", state: 
 
 test("an answer that has not changed is the object from before", () => {
   assert.equal(complete(BEFORE, { status: 304, text: "", tag: 'W/"1"' }), BEFORE);
+  assert.equal(complete(BEFORE, { status: 200, text: '{"now": "12:01"}', tag: 'W/"1"' }), BEFORE);
   assert.deepEqual(headersFor(BEFORE), { "a-im": "evertick-delta", "if-none-match": 'W/"1"' });
   assert.deepEqual(headersFor(undefined), { "a-im": "evertick-delta" });
 });

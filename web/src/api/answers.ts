@@ -42,7 +42,7 @@ export function headersFor(before: Answer | undefined): Record<string, string> {
 
 /** What a response says, given the answer that its request named; undefined: the two do not fit. */
 export function complete(before: Answer | undefined, { status, text, tag }: Response): Answer | undefined {
-  if (status === 304) return before;
+  if (status === 304 || (before?.tag && before.tag === tag)) return before;
   if (status !== 226) return { data: JSON.parse(text), tag };
   try {
     return before && { data: apply(before.data, JSON.parse(text) as Delta), tag };

@@ -3,44 +3,25 @@
 import { signal } from "@preact/signals";
 import { heardTime } from "../state/now";
 import { Answers, complete, headersFor, type Answer } from "./answers";
+import { fetchReply, forgetAhead, repliesAhead, ROOT, takeAhead, type Reply } from "./ahead";
 import { answered, failed, sent } from "./connection";
 import { ApiError } from "./problem";
 import type { Session } from "./types";
 
-const ROOT = "/api/v1";
-
-interface Reply {
-  status: number;
-  isOk: boolean;
-  text: string;
-  tag: string | null;
-}
-
 /** Who is signed in; undefined until the server has answered, null if no one is. */
 export const session = signal<Session | null | undefined>(undefined);
 
-export type Query = Record<string, string | number | boolean | null | undefined | readonly string[]>;
-
-/** A path with its parts encoded: ids of runs hold '@' and ':', and ids of jobs may hold more. */
-export function path(strings: TemplateStringsArray, ...parts: (string | number)[]): string {
-  return strings.reduce((text, next, index) => text + encodeURIComponent(String(parts[index - 1])) + next);
-}
-
-export function withQuery(target: string, query: Query): string {
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value === null || value === undefined || value === "") continue;
-    for (const one of Array.isArray(value) ? value : [value]) search.append(name, String(one));
-  }
-  const text = search.toString();
-  return text ? `${target}?${text}` : target;
-}
+export { path, withQuery, type Query } from "./address";
 
 export async function get<T>(target: string, signal?: AbortSignal): Promise<T> {
   return answer<T>(await reach(target, signal ? { signal } : {}));
 }
 
 const answers = new Answers();
+for (const [target, reply] of repliesAhead()) {
+  const found = complete(undefined, reply);
+  if (found) answers.keep(target, found);
+}
 
 /** The last answer to a question that is asked again and again; undefined: none is kept. */
 export function lastAnswer<T>(name: string): T | undefined {
@@ -68,6 +49,7 @@ async function ask(target: string, signal: AbortSignal, before: Answer | undefin
 /** Called at the end of a session: the next person to sign in must not see its data. */
 export function forgetAnswers(): void {
   answers.forget();
+  forgetAhead();
 }
 
 export async function getText(target: string, signal: AbortSignal): Promise<string> {
@@ -92,16 +74,15 @@ export function downloadAddress(target: string): string {
   return ROOT + target;
 }
 
-/** Send a request and read the whole response: on a slow connection it may break off long after it began. */
 async function reach(target: string, init: RequestInit): Promise<Reply> {
   const done = sent();
   try {
-    const response = await fetch(ROOT + target, { credentials: "same-origin", ...init });
-    const text = await response.text();
+    const reply = await ((init.method === undefined && takeAhead(target)) || fetchReply(target, init));
+    if (init.signal?.aborted) throw new DOMException("Aborted", "AbortError");
     // The response of a proxy whose server is down.
-    if (response.status >= 502 && response.status <= 504) failed();
+    if (reply.status >= 502 && reply.status <= 504) failed();
     else answered();
-    return { status: response.status, isOk: response.ok, text, tag: response.headers.get("etag") };
+    return reply;
   } catch (problem) {
     if (problem instanceof DOMException && problem.name === "AbortError") throw problem;
     failed();

@@ -62,6 +62,7 @@ export interface AttemptStep {
   output: string | null;
   is_output_cut: boolean;
   sub_run: string | null;
+  executor: string | null;
   reused_from: string | null;
   has_log: boolean;
   cpu_seconds: number;
@@ -77,6 +78,8 @@ export interface Attention {
   /** Worst first; at most 50 of a kind. */
   items: AttentionItem[];
   total: number;
+  /** How many there are of each kind, those that are not listed included; worst first. */
+  counts: Record<string, number>;
 }
 
 /** What most likely helps. */
@@ -319,6 +322,8 @@ export interface Calendar {
   days: Day[];
   /** Those of the period that concern the job, or any job. */
   blackouts: Blackout[];
+  /** Those to come; the past is in the skips of each day. */
+  excluded: ExcludedDay[];
 }
 
 export interface CancelledBackfill {
@@ -492,6 +497,16 @@ export interface EnvVariable {
   name: string;
   /** Where a secret is kept, as `source:name`. */
   from: string | null;
+}
+
+/** A coming day on which the calendars of jobs exclude occurrences. */
+export interface ExcludedDay {
+  date: string;
+  /** What the calendars call the day. */
+  names: string[];
+  /** Jobs that would be due on it. */
+  jobs: number;
+  occurrences: number;
 }
 
 /** How full a lane of the local executor is. */
@@ -1361,6 +1376,7 @@ export interface Step {
   output: string | null;
   is_output_cut: boolean;
   sub_run: string | null;
+  executor: string | null;
   reused_from: string | null;
   has_log: boolean;
   cpu_seconds: number;
@@ -1456,7 +1472,7 @@ export interface TokenState {
 }
 
 /** Why a run exists. */
-export type Trigger = "scheduler" | "catchup" | "backfill" | "manual" | "api" | "webhook" | "retry" | "chained" | "subjob";
+export type Trigger = "scheduler" | "catchup" | "backfill" | "manual" | "api" | "webhook" | "retry" | "chained" | "subjob" | "item";
 
 export interface TriggerBody {
   params?: Record<string, string>;

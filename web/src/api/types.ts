@@ -27,6 +27,7 @@ export type {
   Day,
   DefinitionChange,
   DefinitionProblem,
+  ExcludedDay,
   Durations,
   CatchupDecision,
   Fire,

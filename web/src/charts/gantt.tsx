@@ -85,13 +85,13 @@ function AttemptHead({ attempt }: { attempt: Attempt }) {
   // A step may have begun a moment before the recorded start of its attempt.
   const starts = [attempt, ...attempt.steps.filter((step) => !step.reused_from)].flatMap((one) => (one.started_at ? [Date.parse(one.started_at)] : []));
   const took = attempt.finished_at && starts.length ? span(Date.parse(attempt.finished_at) - Math.min(...starts)) : "";
-  const code = attempt.exit_code && !attempt.detail.includes("exit code") ? `exit code ${attempt.exit_code}` : "";
+  const code = attempt.exit_code ? `exit code ${attempt.exit_code}` : "";
   return (
     <h3 class="row">
       Attempt {attempt.attempt}
       <StateBadge state={attempt.state} />
       <span class="small quiet cut">
-        {[took, code, attempt.state === "succeeded" ? "" : attempt.detail].filter(Boolean).join(" · ")}
+        {[took, code, attempt.state === "succeeded" || attempt.detail === code ? "" : attempt.detail].filter(Boolean).join(" · ")}
       </span>
     </h3>
   );
@@ -112,6 +112,9 @@ function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
   const end = step.finished_at ? Date.parse(step.finished_at) : last;
   const look = lookOf(step.state ?? "unknown");
   const share = (at: number) => ((at - first) / (last - first)) * 100;
+  // Where there is room for the text: after the bar, before it, or on it.
+  const isInside = start !== null && share(end) > 50 && share(start) < 50;
+  const textPlace = start === null || isInside ? { left: `${share(start ?? first)}%` } : share(end) > 50 ? { right: `${100 - share(start)}%`, maxWidth: `${share(start)}%` } : { left: `${share(end)}%`, maxWidth: `${100 - share(end)}%` };
   const took = start === null || step.state === "skipped" ? "" : span(end - start);
   return (
     <div class={isChosen ? "gantt-row is-chosen" : "gantt-row"}>
@@ -129,7 +132,7 @@ function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
             style={{ left: `${share(start)}%`, width: `max(4px, ${share(end) - share(start)}%)` }}
           />
         )}
-        <span class="gantt-took small" style={start === null ? {} : share(end) > 82 ? { right: `${100 - share(start)}%` } : { left: `${share(end)}%` }}>
+        <span class={isInside ? "gantt-took is-inside small" : "gantt-took small"} style={start === null ? {} : textPlace}>
           {took}
           {step.tries > 1 && ` · ${step.tries} tries`}
           {step.cpu_seconds > 0.05 && ` · CPU ${span(step.cpu_seconds * 1000)}`}

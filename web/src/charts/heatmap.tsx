@@ -1,8 +1,8 @@
 /** A year of days with their outcomes, in colour and in words; future days are hollow, clock changes are marked. */
 
 import { useEffect } from "preact/hooks";
-import type { Blackout, Day } from "../api/types";
-import { MONTHS, number } from "../time/words";
+import type { Blackout, Day, ExcludedDay } from "../api/types";
+import { counted, MONTHS, number } from "../time/words";
 import { useWidth } from "../ui/width";
 
 const CELL = 14;
@@ -25,7 +25,15 @@ function blackoutsOf(day: Day, blackouts: Blackout[]): Blackout[] {
   return blackouts.filter((one) => Date.parse(one.from) < end && Date.parse(one.to) > start);
 }
 
-export function tellDay(day: Day, blackouts: Blackout[]): string {
+/** What a calendar takes from a day: of the past by the ledger, of the future by the calendars as they are now. */
+function tellExcluded(day: Day, excluded: ExcludedDay | undefined): string {
+  const past = day.skips["calendar"] ?? 0;
+  const count = past + (excluded?.occurrences ?? 0);
+  if (!count) return "";
+  return `${counted(count, "occurrence")} excluded by a calendar${excluded ? `: ${excluded.names.join(", ")}` : ""}`;
+}
+
+export function tellDay(day: Day, blackouts: Blackout[], excluded?: ExcludedDay): string {
   const parts: [number, string][] = [
     [day.succeeded, "succeeded"],
     [day.failed, "failed"],
@@ -40,7 +48,7 @@ export function tellDay(day: Day, blackouts: Blackout[]): string {
   const said = parts.filter(([count]) => count).map(([count, word]) => `${number(count)} ${word}`);
   const clock = day.dst ? `clocks go ${day.dst}` : "";
   const dark = blackoutsOf(day, blackouts).map((one) => `blackout of ${concernedJobs(one)}${one.reason ? `: ${one.reason}` : ""}`);
-  return [day.date, said.join(" · ") || "nothing", clock, ...dark].filter(Boolean).join("\n");
+  return [day.date, said.join(" · ") || "nothing", tellExcluded(day, excluded), clock, ...dark].filter(Boolean).join("\n");
 }
 
 export function concernedJobs(one: Blackout): string {
@@ -50,18 +58,20 @@ export function concernedJobs(one: Blackout): string {
 interface Props {
   days: Day[];
   blackouts: Blackout[];
+  excluded: ExcludedDay[];
   today: string;
   chosen?: string | undefined;
   onPick: (day: Day) => void;
 }
 
-export function HeatMap({ days, blackouts, today, chosen, onPick }: Props) {
+export function HeatMap({ days, blackouts, excluded, today, chosen, onPick }: Props) {
   const [box, room] = useWidth<HTMLDivElement>();
   // Where the year is wider than the screen, its end is what people came for.
   useEffect(() => box.current?.scrollTo({ left: box.current.scrollWidth }), [days.length, room]);
   const first = days[0];
   if (!first) return null;
   const most = Math.max(1, ...days.map((day) => day.count));
+  const without = new Map(excluded.map((one) => [one.date, one]));
   const shift = (new Date(`${first.date}T00:00Z`).getUTCDay() + 6) % 7;
   const weeks = Math.ceil((days.length + shift) / 7);
   const [width, height] = [EDGE + weeks * (CELL + GAP), TOP + 7 * (CELL + GAP) + 2];
@@ -92,7 +102,7 @@ export function HeatMap({ days, blackouts, today, chosen, onPick }: Props) {
                   {day.date.slice(5, 7) === "01" && ` ${day.date.slice(0, 4)}`}
                 </text>
               )}
-              <DayBox day={day} blackouts={blackouts} x={x} y={y} most={most} isToday={day.date === today} isChosen={day.date === chosen} onPick={onPick} />
+              <DayBox day={day} blackouts={blackouts} excluded={without.get(day.date)} x={x} y={y} most={most} isToday={day.date === today} isChosen={day.date === chosen} onPick={onPick} />
             </g>
           );
         })}
@@ -116,6 +126,7 @@ function moveFocus(event: KeyboardEvent): void {
 interface BoxProps {
   day: Day;
   blackouts: Blackout[];
+  excluded: ExcludedDay | undefined;
   x: number;
   y: number;
   most: number;
@@ -124,14 +135,15 @@ interface BoxProps {
   onPick: (day: Day) => void;
 }
 
-function DayBox({ day, blackouts, x, y, most, isToday, isChosen, onPick }: BoxProps) {
+function DayBox({ day, blackouts, excluded, x, y, most, isToday, isChosen, onPick }: BoxProps) {
   const { count: total, failed: bad, skipped } = day;
   const level = total ? Math.max(1, Math.ceil((4 * Math.log1p(total)) / Math.log1p(most))) : 0;
   const caught = day.caught_up + day.backfilled;
   const kind = total && skipped / total > 0.5 ? "heat-skipped" : `heat-${level}`;
   // From the bottom up, by their share: one failure among a thousand runs is seen, and does not paint the day red.
   const red = bad ? Math.min(CELL, Math.max(4, Math.round(CELL * Math.sqrt(bad / total)))) : 0;
-  const told = tellDay(day, blackouts);
+  const told = tellDay(day, blackouts, excluded);
+  const isExcluded = !!excluded || !!day.skips["calendar"];
   const isDark = blackoutsOf(day, blackouts).length > 0;
   const isFuture = !total && (day.planned ?? 0) > 0;
   return (
@@ -150,6 +162,7 @@ function DayBox({ day, blackouts, x, y, most, isToday, isChosen, onPick }: BoxPr
       {caught > 0 && <rect x={x} y={y} width={CELL} height={CELL} rx="3" fill="url(#heat-hatch)" />}
       {red > 0 && <path d={`M${x} ${y + CELL - red}h${CELL}v${red - 3}q0 3 -3 3h${6 - CELL}q-3 0 -3 -3z`} class="heat-bad" />}
       {red > 8 && <path d={`M${x + 4.5} ${y + CELL - red / 2 - 2.5}l5 5m0 -5l-5 5`} class="heat-cross" />}
+      {isExcluded && <path d={`M${x + 2.5} ${y + CELL - 2.5}L${x + CELL - 2.5} ${y + 2.5}`} class="heat-excluded" />}
       {isDark && <path d={`M${x} ${y}h7l-7 7z`} class="heat-blackout" />}
       {day.dst && <circle cx={x + CELL - 2} cy={y + 2} r="2.5" class="heat-dst" />}
       {(isToday || isChosen) && <rect x={x - 1.5} y={y - 1.5} width={CELL + 3} height={CELL + 3} rx="4" class="heat-today" />}

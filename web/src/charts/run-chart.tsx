@@ -67,7 +67,7 @@ function RunChart({ runs, zone, figure }: { runs: RunPoint[]; zone: string; figu
   if (!points.length) return <Empty title="No runs to show yet" icon="runs" />;
   return (
     <div>
-      <div ref={box} class="chart" role="img" aria-label={usual ? figure.words(points.length, usual) : counted(points.length, "run")} />
+      <div ref={box} class="chart is-runs" role="img" aria-label={usual ? figure.words(points.length, usual) : counted(points.length, "run")} />
       {usual && (
         <p class="chart-foot quiet small">
           p10 {span(usual.p10 * 1000)} · <strong>p50 {span(usual.p50 * 1000)}</strong> · p90 {span(usual.p90 * 1000)} · p99 {span(usual.p99 * 1000)} · max {span(usual.max * 1000)} {figure.note}
@@ -98,8 +98,8 @@ function options(usual: Usual | null, width: number, zone: string): uPlot.Option
     legend: { show: false },
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },
     axes: [{ ...axis, ...roundTimes(zone) }, { ...axis, size: 64, splits: (plot) => spanTicks((plot.scales["y"]?.max ?? 1) * 1000).map((ms) => ms / 1000), values: (_plot, values) => values.map((value) => roundSpan(value * 1000)) }],
-    // A single run has no span of its own.
-    scales: { x: { range: (_plot, least, most) => (least === most ? [least - 60, most + 60] : [least, most]) }, y: { range: (_plot, _least, most) => [0, (most || 1) * 1.12] } },
+    // A single run has no span of its own; uPlot would show years after it.
+    scales: { x: { range: (plot, least, most) => (plot.data[0].length === 1 || least === most ? [least - 60, least + 60] : [least, most]) }, y: { range: (_plot, _least, most) => [0, (most || 1) * 1.12] } },
     series: [
       {},
       { label: "took", stroke: good, width: 1.2, spanGaps: true, points: { show: true, size: 5, fill: good, stroke: good } },

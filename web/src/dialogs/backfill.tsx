@@ -113,7 +113,7 @@ function Candidates({ preview }: { preview: Backfill }) {
 
 function CandidateList({ candidates, zone }: { candidates: Candidate[]; zone: string | undefined }) {
   return (
-    <ul class="preview-list">
+    <ul class="preview-list" tabIndex={0}>
       {candidates.slice(0, SHOWN).map((one) => (
         <li key={one.scheduled_for} class="row">
           <Glyph look={one.is_chosen ? STATES.planned : STATES.skipped} size={11} />

@@ -127,7 +127,7 @@ function Items({ preview }: { preview: Bulk }) {
       <p class="strong">
         {number(preview.chosen)} of {number(items.length)} {preview.runs !== preview.chosen && preview.runs > 0 ? `(${counted(preview.runs, "run")})` : ""}
       </p>
-      <ul class="preview-list">
+      <ul class="preview-list" tabIndex={0}>
         {items.slice(0, SHOWN).map((item) => (
           <li key={item.run ?? item.job} class="row">
             <Glyph look={item.obstacle ? STATES.skipped : STATES[item.state ?? "planned"]} size={11} />

@@ -54,7 +54,7 @@ function Preview({ preview, zone }: { preview: CatchupPreview; zone: string }) {
       <p class="strong">
         {counted(preview.kept, "run")} will start, {counted(preview.skipped, "occurrence")} will be skipped.
       </p>
-      <ul class="preview-list">
+      <ul class="preview-list" tabIndex={0}>
         {preview.fates.slice(0, 100).map((fate) => (
           <li key={fate.scheduled_for} class="row">
             <Glyph look={fate.runs ? STATES.planned : STATES.skipped} size={11} />

@@ -48,10 +48,10 @@ export function NeedsAttention() {
     <section class="attention" aria-label="Needs attention">
       <h2 class="attention-head">
         Needs attention <span class="attention-count">{number(data.total)}</span>
-        <span class="attention-kinds">{kinds(data.items)}</span>
+        <span class="attention-kinds">{kinds(data.counts)}</span>
         {data.items.length > SHOWN && (
           <Button kind="bare" isSmall onClick={() => setAll(!isAll)}>
-            {isAll ? "Show fewer" : `Show all ${number(data.items.length)}`}
+            {isAll ? "Show fewer" : `Show ${data.items.length < data.total ? `${number(data.items.length)} of` : "all"} ${number(data.total)}`}
           </Button>
         )}
       </h2>
@@ -89,10 +89,9 @@ const MANY: Partial<Record<AttentionKind, string>> = {
   "invalid-file": "invalid files",
 };
 
-function kinds(items: AttentionItem[]): string {
-  const counts = new Map<AttentionKind, number>();
-  for (const { kind } of items) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  return [...counts].map(([kind, count]) => `${number(count)} ${count > 1 ? (MANY[kind] ?? NAMES[kind]) : NAMES[kind]}`).join(" · ");
+function kinds(counts: Attention["counts"]): string {
+  const found = Object.entries(counts) as [AttentionKind, number][];
+  return found.map(([kind, count]) => `${number(count)} ${count > 1 ? (MANY[kind] ?? NAMES[kind]) : NAMES[kind]}`).join(" · ");
 }
 
 const MACHINE: Look = { word: "Machine", color: "timed-out", shape: "clock" };

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { deedOf, objectOf, outcomeOf } from "./audit-words";
 
@@ -14,4 +15,12 @@ test("an action without words is shown as its route", () => {
 
 test("an outcome is shown in words, and a refusal with its number", () => {
   assert.deepEqual(["200", "204", "403", "500", null].map(outcomeOf), ["done", "done", "forbidden (403)", "500", ""]);
+});
+
+test("every action that the API has is shown in words", () => {
+  const { paths } = JSON.parse(readFileSync("../docs/reference/openapi.json", "utf8")) as { paths: Record<string, Record<string, unknown>> };
+  const actions = Object.entries(paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));
+  const changing = actions.filter((action) => !action.startsWith("GET "));
+  assert.ok(changing.length > 20);
+  assert.deepEqual(changing.filter((action) => deedOf(action) === action), []);
 });

@@ -25,6 +25,9 @@ const DEEDS: Record<string, string> = {
   "POST /executors/{executor}/members/{member}/drain": "Drained a member",
   "POST /executors/{executor}/members/{member}/undrain": "Undrained a member",
   "POST /executors/{executor}/members/{member}/remove": "Removed a member",
+  "POST /executors/{executor}/members/{member}/forget": "Forgot a member",
+  "POST /blackouts": "Added a blackout",
+  "DELETE /blackouts/{blackout}": "Removed a blackout",
 };
 
 /** The action; the route if it has no words here. */

@@ -48,10 +48,12 @@ export function AuditPage() {
                       <Time at={line.at} />
                     </td>
                     <td data-tip={line.from || undefined}>{line.by}</td>
-                    <td class="strong" data-tip={line.action}>
+                    <td class="strong nowrap" data-tip={line.action}>
                       {deedOf(line.action, line.detail)}
                     </td>
-                    <td>{objectOf(line.action, line.target)}</td>
+                    <td class="object-cell">
+                      <span class="cut">{objectOf(line.action, line.target)}</span>
+                    </td>
                     <td class="nowrap">{outcomeOf(line.outcome)}</td>
                     <td class="quiet small mono from-wide said">
                       <span class="cut">{detailOf(line.detail)}</span>

@@ -8,7 +8,7 @@ import { concernedJobs } from "../charts/heatmap";
 import { nowMs } from "../state/now";
 import { may } from "../state/session";
 import { LOCAL_ZONE } from "../state/zone";
-import { counted, number, short } from "../time/words";
+import { counted, fileName, number, short } from "../time/words";
 import { instantOf, localMs } from "../time/zones";
 import { FormDialog } from "../ui/dialog";
 import { JobName } from "../ui/job-name";
@@ -36,6 +36,7 @@ export function BlackoutsCard({ onChange }: { onChange: () => void }) {
       {data && data.items.length > 0 && (
         <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
           <table>
+            <caption class="hidden-text">Blackouts</caption>
             <thead>
               <tr>
                 <th scope="col">From</th>
@@ -51,15 +52,17 @@ export function BlackoutsCard({ onChange }: { onChange: () => void }) {
             <tbody>
               {data.items.map((one) => (
                 <tr key={one.id}>
-                  <td>
+                  <td class="nowrap">
                     <Time at={one.from} /> {one.state === "active" && <span class="strong">(active)</span>}
                   </td>
                   <td>
                     <Time at={one.to} />
                   </td>
-                  <td>{concernedJobs(one)}</td>
-                  <td>{one.reason}</td>
-                  <td class="quiet">{one.origin === "settings" ? `settings: ${one.file}` : one.added_by}</td>
+                  <td class="blackout-cell">{concernedJobs(one)}</td>
+                  <td class="blackout-cell">{one.reason}</td>
+                  <td class="quiet nowrap" data-tip={one.file ?? undefined}>
+                    {one.origin === "settings" ? fileName(one.file ?? "settings") : one.added_by}
+                  </td>
                   <td>{isOperator && one.origin === "added" && <Button isSmall onClick={() => setRemoved(one)} label={`Remove the blackout ${one.id}`}>Remove</Button>}</td>
                 </tr>
               ))}
@@ -179,7 +182,7 @@ function Preview({ preview, problem, isAsked }: { preview: BlackoutChange | null
           <p class="strong">
             {counted(preview.occurrences, "occurrence")} of {counted(preview.jobs, "job")} from now on
           </p>
-          <ul class="preview-list">
+          <ul class="preview-list" tabIndex={0}>
             {preview.affected.map((one) => (
               <li key={one.job} class="row">
                 <JobName job={one.job} name={one.job_name} />

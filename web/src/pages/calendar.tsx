@@ -1,8 +1,8 @@
 /** How the days were: a heat map of a year, of one job or of all. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { withQuery } from "../api/client";
-import type { Blackout, Calendar, Day } from "../api/types";
+import type { Blackout, Calendar, Day, ExcludedDay } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { boundsOf, HeatMap, tellDay } from "../charts/heatmap";
@@ -25,10 +25,12 @@ export function CalendarPage() {
 
 function CalendarAndBlackouts() {
   const [changes, setChanges] = useState(0);
+  // The days above it would push it down.
+  const [isKnown, setKnown] = useState(false);
   return (
     <>
-      <CalendarCard key={changes} target="/calendar" />
-      <BlackoutsCard onChange={() => setChanges((count) => count + 1)} />
+      <CalendarCard key={changes} target="/calendar" onKnown={() => setKnown(true)} />
+      {isKnown && <BlackoutsCard onChange={() => setChanges((count) => count + 1)} />}
     </>
   );
 }
@@ -37,23 +39,27 @@ interface Props {
   target: string;
   job?: string;
   jobZone?: string;
+  /** Called when the days are there, or cannot be. */
+  onKnown?: () => void;
 }
 
-export function CalendarCard({ target, job, jobZone }: Props) {
+export function CalendarCard({ target, job, jobZone, onKnown }: Props) {
   const zone = shownZone(jobZone);
   const now = nowMs();
   const today = date(now, zone);
   const address = withQuery(target, { from: date(now - 364 * DAY, zone), to: date(now + 28 * DAY, zone), zone });
   const { data, error, reload } = useApi<Calendar>(address);
   const [chosen, setChosen] = useState<Day | null>(null);
+  const isKnown = !!data || !!error;
+  useEffect(() => (isKnown ? onKnown?.() : undefined), [isKnown]);
   return (
     <Card title={zone} aside={<HeatLegend />}>
       {error && <Problem error={error} onRetry={reload} />}
       {!data && !error && <Loading />}
       {data && (
         <div class="card-body">
-          <HeatMap days={data.days} blackouts={data.blackouts} today={today} chosen={chosen?.date} onPick={setChosen} />
-          {chosen ? <ChosenDay day={chosen} blackouts={data.blackouts} job={job} /> : <Year days={data.days} />}
+          <HeatMap days={data.days} blackouts={data.blackouts} excluded={data.excluded} today={today} chosen={chosen?.date} onPick={setChosen} />
+          {chosen ? <ChosenDay day={chosen} blackouts={data.blackouts} excluded={data.excluded.find((one) => one.date === chosen.date)} job={job} /> : <Year days={data.days} />}
         </div>
       )}
       {data && !data.days.length && <Empty title="No days" icon="calendar" />}
@@ -61,13 +67,13 @@ export function CalendarCard({ target, job, jobZone }: Props) {
   );
 }
 
-function ChosenDay({ day, blackouts, job }: { day: Day; blackouts: Blackout[]; job: string | undefined }) {
+function ChosenDay({ day, blackouts, excluded, job }: { day: Day; blackouts: Blackout[]; excluded: ExcludedDay | undefined; job: string | undefined }) {
   const [start, end] = boundsOf(day);
   const range = `from=${new Date(start).toISOString()}&to=${new Date(end).toISOString()}`;
   const middle = new Date((start + end) / 2).toISOString();
   return (
     <p class="row wrap heat-said" role="status">
-      <span class="grow">{tellDay(day, blackouts).replaceAll("\n", " · ")}</span>
+      <span class="grow">{tellDay(day, blackouts, excluded).replaceAll("\n", " · ")}</span>
       <a class="button is-small" href={`/runs?${job ? `job=${encodeURIComponent(job)}&` : ""}${range}`}>
         Show runs
       </a>
@@ -91,11 +97,25 @@ function Year({ days }: { days: Day[] }) {
 function HeatLegend() {
   return (
     <span class="row small quiet heat-legend" aria-hidden="true">
-      few
-      {[1, 2, 3, 4].map((level) => (
-        <span key={level} class={`heat-key heat-key-${level}`} />
+      <span class="row">
+        few
+        {[1, 2, 3, 4].map((level) => (
+          <span key={level} class={`heat-key heat-key-${level}`} />
+        ))}
+        many
+      </span>
+      {KEYS.map(([kind, word]) => (
+        <span key={kind} class="row">
+          <span class={`heat-key heat-key-${kind}`} /> {word}
+        </span>
       ))}
-      many <span class="heat-key heat-key-bad" /> failures <span class="heat-key heat-key-future" /> to come <span class="heat-key heat-key-blackout" /> blackout
     </span>
   );
 }
+
+const KEYS = [
+  ["bad", "failures"],
+  ["future", "to come"],
+  ["excluded", "excluded by a calendar"],
+  ["blackout", "blackout"],
+] as const;

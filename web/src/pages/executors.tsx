@@ -21,6 +21,8 @@ export function ExecutorsPage() {
   const executors = useApi<Live<Executor>>("/executors", (event) => event.type === "run" || event.type === "node");
   const nodes = useApi<Live<Node>>("/nodes", (event) => event.type === "node");
   const problem = executors.error ?? nodes.error;
+  // Both at once: the members of a fleet would push the nodes down.
+  const isReady = !!executors.data && (!!nodes.data || !!problem);
   // Members connect and disconnect without an event: they are polled while the page is open.
   useEffect(() => {
     const timer = window.setInterval(() => !document.hidden && executors.reload(), LOOK_MS);
@@ -33,18 +35,18 @@ export function ExecutorsPage() {
       {executors.data && !executors.data.is_scheduler_running && (
         <p class="note is-warning">No scheduler responds. This page shows only what the ledger has.</p>
       )}
-      {!executors.data && !problem && <Loading />}
-      {executors.data?.items.map((executor) => (
+      {!isReady && !problem && <Loading lines={8} />}
+      {isReady && executors.data?.items.map((executor) => (
         <ExecutorCard key={executor.executor} executor={executor} onChange={executors.reload} />
       ))}
-      {executors.data && !executors.data.items.length && (
+      {isReady && !executors.data?.items.length && (
         <Card>
           <Empty title="No executors yet" icon="executors">
             An executor appears with its first run.
           </Empty>
         </Card>
       )}
-      {nodes.data && <Nodes nodes={nodes.data.items} onChange={nodes.reload} />}
+      {isReady && nodes.data && <Nodes nodes={nodes.data.items} onChange={nodes.reload} />}
     </PageBody>
   );
 }
@@ -75,8 +77,12 @@ function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: ()
                 <th scope="col">State</th>
                 <th scope="col">Load</th>
                 <th scope="col">Runs</th>
-                <th scope="col">Labels</th>
-                <th scope="col">Version</th>
+                <th scope="col" class="from-roomy">
+                  Labels
+                </th>
+                <th scope="col" class="from-roomy">
+                  Version
+                </th>
                 <th scope="col">Seen</th>
                 <th scope="col">
                   <span class="hidden-text">Actions</span>
@@ -152,19 +158,21 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
         ))}
         {!member.runs.length && "–"}
       </td>
-      <td>
-        {Object.entries(member.labels).map(([name, value]) => (
-          <span key={name} class="row-tag">
-            {name}={value}
-          </span>
-        ))}
-        {Object.entries(member.offers).map(([name, amount]) => (
-          <span key={name} class="row-tag">
-            {name} {member.used[name] ?? 0}/{amount}
-          </span>
-        ))}
+      <td class="from-roomy">
+        <div class="row-tags">
+          {Object.entries(member.labels).map(([name, value]) => (
+            <span key={name} class="row-tag">
+              {name}={value}
+            </span>
+          ))}
+          {Object.entries(member.offers).map(([name, amount]) => (
+            <span key={name} class="row-tag">
+              {name} {member.used[name] ?? 0}/{amount}
+            </span>
+          ))}
+        </div>
       </td>
-      <td>{member.version ?? "–"}</td>
+      <td class="from-roomy">{member.version ?? "–"}</td>
       <td>
         <Time at={member.seen_at} as="ago" />
       </td>
@@ -227,7 +235,7 @@ function RemoveDialog({ executor, member, onClose, onDone }: { executor: string;
 
 function Load({ load, capacity }: { load: number; capacity: number | null }) {
   return (
-    <span class="row">
+    <span class="row nowrap">
       {capacity !== null && (
         <span class="load" aria-hidden="true">
           <span style={{ width: `${Math.min(100, (100 * load) / Math.max(capacity, 1))}%` }} />

@@ -65,6 +65,28 @@ function decode(text: string): string {
   }
 }
 
+/** The code of a link's page comes when the link is pointed at or focused: before it is followed. */
+export function loadAhead(): void {
+  const aim = (event: Event) => {
+    const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a[href]") : null;
+    if (!link || link.origin !== location.origin) return;
+    const [first = "", id] = link.pathname.split("/").filter(Boolean);
+    const load = PAGES[id ? `${first}/` : first]?.load;
+    if (load && !loaded.has(load)) void load().then((page) => loaded.set(load, page), () => undefined);
+  };
+  for (const name of ["pointerover", "pointerdown", "focusin"]) document.addEventListener(name, aim, { passive: true });
+}
+
+/** Once nothing else is to be done, the code of the pages that people go to next; not on a line where each byte counts. */
+export function loadWhenIdle(): void {
+  const line = (navigator as { connection?: { saveData?: boolean; effectiveType?: string } }).connection;
+  if (line?.saveData || (line?.effectiveType ?? "4g") !== "4g") return;
+  for (const name of ["jobs/", "runs/"]) {
+    const load = PAGES[name]?.load;
+    if (load) void load().then((page) => loaded.set(load, page), () => undefined);
+  }
+}
+
 const AGAIN_MS = 2_000;
 const RELOADED = "evertick.reloaded";
 

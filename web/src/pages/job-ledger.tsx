@@ -1,6 +1,6 @@
 /** The ledger of one job: every occurrence, its outcome, and why. */
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { askedAction } from "../actions";
 import { path, send, withQuery } from "../api/client";
 import { usePages } from "../api/pages";
@@ -29,7 +29,7 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
   const kind = ((query.get("show") ?? "all") in KINDS ? (query.get("show") ?? "all") : "all") as Kind;
   const at = query.get("at");
   const { sort, isReversed } = sortingOf(query);
-  const columns = runColumns(job.timezone);
+  const columns = useMemo(() => runColumns(job.timezone), [job.timezone]);
   const runs = usePages<Run, RunPage>(
     "/runs",
     { job: job.job, state: [...KINDS[kind]], trigger: query.get("trigger") ?? "", sort, reverse: isReversed || null, limit: 50 },

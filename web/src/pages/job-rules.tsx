@@ -5,6 +5,7 @@ import { getText, path } from "../api/client";
 import type { JobDetail, Rule } from "../api/types";
 import { useApi } from "../api/use";
 import { may } from "../state/session";
+import { fileName } from "../time/words";
 import { Card, Empty, Loading, Problem } from "../ui/parts";
 
 const MEANINGS: Record<string, string> = {
@@ -24,12 +25,14 @@ const MEANINGS: Record<string, string> = {
 
 export function JobRules({ job }: { job: JobDetail }) {
   const { data, error, reload } = useApi<{ items: Rule[] }>(job.is_defined ? path`/jobs/${job.job}/explain` : null, (event) => event.job === job.job && event.type === "job");
+  const text = useDefinition(job);
   if (!job.is_defined) return <Empty title="The job was deleted">The ledger keeps its history.</Empty>;
+  // Both at once: on a narrow screen the rules are above the file, and would push it down.
+  if (!error && (!data || text === undefined)) return <Loading lines={8} />;
   return (
     <div class="columns">
       <Card title="Rules">
         {error && <Problem error={error} onRetry={reload} />}
-        {!data && !error && <Loading />}
         {data && (
           <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
             <table>
@@ -49,7 +52,9 @@ export function JobRules({ job }: { job: JobDetail }) {
                       {MEANINGS[rule.name] && <div class="quiet small">{MEANINGS[rule.name]}</div>}
                     </td>
                     <td class="strong">{rule.value}</td>
-                    <td class="quiet small">{rule.origin}</td>
+                    <td class="quiet small nowrap" data-tip={rule.origin}>
+                      {fileName(rule.origin)}
+                    </td>
                   </tr>
                 ))}
               </tbody>
@@ -57,24 +62,22 @@ export function JobRules({ job }: { job: JobDetail }) {
           </div>
         )}
       </Card>
-      <DefinitionCard job={job} />
+      <Card title={job.file ?? "Definition"}>
+        <pre class="code" tabIndex={0} role="region" aria-label="Definition">
+          {text ?? JSON.stringify(job.definition, null, 2)}
+        </pre>
+      </Card>
     </div>
   );
 }
 
-/** The file as it was written, for those who may see it; else what it says. */
-function DefinitionCard({ job }: { job: JobDetail }) {
-  const [text, setText] = useState<string | null>(null);
+/** The file as it was written, for those who may see it; null: what it says must do. */
+function useDefinition(job: JobDetail): string | null | undefined {
+  const [text, setText] = useState<string | null | undefined>(may("operator") ? undefined : null);
   useEffect(() => {
     const abort = new AbortController();
-    if (may("operator")) getText(path`/jobs/${job.job}/definition`, abort.signal).then(setText, () => undefined);
+    if (may("operator")) getText(path`/jobs/${job.job}/definition`, abort.signal).then(setText, () => setText((known) => known ?? null));
     return () => abort.abort();
   }, [job]);
-  return (
-    <Card title={job.file ?? "Definition"}>
-      <pre class="code" tabIndex={0} role="region" aria-label="Definition">
-        {text ?? JSON.stringify(job.definition, null, 2)}
-      </pre>
-    </Card>
-  );
+  return text;
 }

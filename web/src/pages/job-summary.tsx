@@ -1,6 +1,7 @@
 /** What a job does, how it went lately, and when it is due next. */
 
-import { path, withQuery } from "../api/client";
+import { path } from "../api/client";
+import { jobQuestions } from "../api/questions";
 import type { Durations, Graph, JobDetail, JobUpcoming, Page, Run, RunDetail, StepHistory } from "../api/types";
 import { useApi } from "../api/use";
 import { DurationChart, LatenessChart } from "../charts/run-chart";
@@ -17,10 +18,10 @@ import { percent } from "./strip";
 
 export function JobSummary({ job }: { job: JobDetail }) {
   const isOwn = (event: { job?: string }) => event.job === job.job;
-  const durations = useApi<Durations>(withQuery(path`/jobs/${job.job}/durations`, { limit: 200 }), isOwn);
-  const recent = useApi<Page<Run>>(withQuery("/runs", { job: job.job, limit: 12 }), isOwn);
-  const history = useApi<StepHistory>(withQuery(path`/jobs/${job.job}/steps`, { limit: 40 }), isOwn);
-  const graph = useApi<Graph>(job.is_defined ? path`/jobs/${job.job}/graph` : null);
+  const durations = useApi<Durations>(jobQuestions.durations(job.job), isOwn);
+  const recent = useApi<Page<Run>>(jobQuestions.recent(job.job), isOwn);
+  const history = useApi<StepHistory>(jobQuestions.steps(job.job), isOwn);
+  const graph = useApi<Graph>(job.is_defined ? jobQuestions.graph(job.job) : null);
   const { data: stats } = durations;
   // All at once: a card that came late would push down what is being read.
   const isReady = [history, graph, durations, recent].every((one) => one.data !== undefined || one.error !== undefined || !one.isLoading);
@@ -154,7 +155,7 @@ function links(jobs: string[]) {
 }
 
 function NextFires({ job }: { job: JobDetail }) {
-  const { data } = useApi<JobUpcoming>(job.is_defined ? withQuery(path`/jobs/${job.job}/upcoming`, { count: 12 }) : null, (event) => event.job === job.job);
+  const { data } = useApi<JobUpcoming>(job.is_defined ? jobQuestions.upcoming(job.job) : null, (event) => event.job === job.job);
   return (
     <Card title="Next starts" aside={<span class="quiet small">{job.timezone}</span>} class="span-some">
       {data?.meaning.map((words) => (

@@ -62,7 +62,7 @@ function JobTitle({ job }: { job: JobDetail }) {
       <span>
         <JobName job={job.job} name={job.name} />
       </span>
-      <JobBadge job={job} /> <JobLight job={job} />
+      <JobBadge job={job} /> <JobLight job={job} isLong />
       {job.tags.map((tag) => (
         <a key={tag} href={`/jobs?tag=${encodeURIComponent(tag)}`}>
           <Tag name={tag} />
@@ -93,7 +93,10 @@ function Actions({ job }: { job: JobDetail }) {
     <>
       {onTimeline}
       {job.schedules.length > 0 && <Button onClick={ask("backfill")}>Backfill</Button>}
-      {job.active > 0 && <Button onClick={ask("cancel")}>Cancel</Button>}
+      {/* Always there: a button that comes with a run would move the page, and another button under the pointer. */}
+      <Button onClick={ask("cancel")} isDisabled={job.active === 0}>
+        Cancel
+      </Button>
       {job.paused_at ? <Button onClick={ask("resume")}>Resume</Button> : <Button onClick={ask("pause")}>Pause</Button>}
       <Button kind="main" onClick={ask("trigger")}>
         Run now

@@ -1,6 +1,8 @@
 /** All jobs: found by name, tag and state, in the order and with the columns of the address. */
 
+import { useState } from "preact/hooks";
 import { usePages } from "../api/pages";
+import { jobsQuery } from "../api/questions";
 import type { Job, JobPage, RunPoint } from "../api/types";
 import { askedAction } from "../actions";
 import { PageBody } from "../app";
@@ -8,7 +10,7 @@ import { jobPath, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";
 import { counted, number } from "../time/words";
 import { JobBadge, JobLight, NeverRan, Sparkline, StateBadge, Tag } from "../ui/badges";
-import { type Column, ColumnPicker, ColumnTable, sortingOf } from "../ui/columns";
+import { type Column, ColumnPicker, ColumnTable } from "../ui/columns";
 import { JobName } from "../ui/job-name";
 import { Icon } from "../ui/icon";
 import { BAD_STATES, JOB_STATES } from "../ui/outcomes";
@@ -20,13 +22,13 @@ import { Search } from "../ui/search";
 import { Span, Time } from "../ui/time";
 
 const TAGS_SHOWN = 3;
+const TAGS_OFFERED = 10;
 
 export function JobsPage({ query }: { query: URLSearchParams }) {
   const search = query.get("search") ?? "";
   const tag = query.get("tag") ?? "";
   const state = query.get("state") ?? "";
-  const { sort, isReversed } = sortingOf(query);
-  const jobs = usePages<Job, JobPage>("/jobs", { search, tag, state, sort, reverse: isReversed || null, limit: 50, sparkline: 20 }, () => true);
+  const jobs = usePages<Job, JobPage>("/jobs", jobsQuery(query), () => true);
   useSelection();
   const total = jobs.first?.total;
   return (
@@ -44,9 +46,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
             </option>
           ))}
         </select>
-        {(jobs.first?.tags ?? []).slice(0, 12).map((name) => (
-          <Tag key={name} name={name} isOn={name === tag} onPick={(picked) => setQuery({ tag: picked === tag ? null : picked })} />
-        ))}
+        <TagFilter tags={jobs.first?.tags ?? []} chosen={tag} />
       </div>
       {jobs.error && <Problem error={jobs.error} onRetry={jobs.reload} />}
       <DefinitionProblems problems={jobs.first?.problems ?? []} />
@@ -62,6 +62,25 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
         <More hasMore={jobs.hasMore} onMore={jobs.more} />
       </Card>
     </PageBody>
+  );
+}
+
+/** The first tags, and the others on request; the chosen one is always there. */
+function TagFilter({ tags, chosen }: { tags: readonly string[]; chosen: string }) {
+  const [isAll, setAll] = useState(false);
+  const more = tags.length - TAGS_OFFERED;
+  const shown = isAll || more <= 1 ? tags : tags.filter((name, index) => index < TAGS_OFFERED || name === chosen);
+  return (
+    <>
+      {shown.map((name) => (
+        <Tag key={name} name={name} isOn={name === chosen} onPick={(picked) => setQuery({ tag: picked === chosen ? null : picked })} />
+      ))}
+      {more > 1 && (
+        <button type="button" class="button is-bare is-small" aria-expanded={isAll} onClick={() => setAll(!isAll)}>
+          {isAll ? "Fewer tags" : `${number(tags.length - shown.length)} more`}
+        </button>
+      )}
+    </>
   );
 }
 
@@ -103,7 +122,9 @@ const columns: readonly Column<Job>[] = [
     class: "nowrap",
     cell: (job) => (
       <>
-        <code class="small">{job.schedules[0] ?? "–"}</code>
+        <code class="small schedule-cell" data-tip={job.schedules[0]}>
+          {job.schedules[0] ?? "–"}
+        </code>
         {job.schedules.length > 1 && (
           <span class="quiet small" data-tip={job.schedules.slice(1).join("\n")}>
             {" "}

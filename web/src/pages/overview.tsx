@@ -9,7 +9,7 @@ import { Glyph } from "../ui/icon";
 import { BAD_STATES, REASONS, STATES } from "../ui/outcomes";
 import { DefinitionProblems } from "../ui/definitions";
 import { Card, Head, Loading, Problem } from "../ui/parts";
-import { ActionTag, StartTag } from "../ui/fires";
+import { ActionTag, Start } from "../ui/fires";
 import { JobName } from "../ui/job-name";
 import { RunList } from "../ui/runs";
 import { Time } from "../ui/time";
@@ -72,7 +72,7 @@ function NextList({ fires }: { fires: Fire[] }) {
               <JobName job={fire.job} name={fire.job_name} />
             </span>
             <ActionTag action={fire.action} />
-            <StartTag fire={fire} />
+            <Start fire={fire} />
             <span class="small nowrap">
               <Time at={fire.scheduled_for} zone={fire.timezone} isMixed />
             </span>

@@ -277,6 +277,7 @@ const NO_STEP: AttemptStep = {
   output: null,
   is_output_cut: false,
   sub_run: null,
+  executor: null,
   reused_from: null,
   has_log: false,
   cpu_seconds: 0,
@@ -366,6 +367,7 @@ function mergedLogs(run: RunDetail): LogFile[] {
 function StepFacts({ step }: { step: StepState }) {
   const facts = [
     step.item !== null && `item ${step.item || "(hidden: it holds a secret)"}`,
+    step.executor && `on ${step.executor}`,
     step.detail,
     step.tries > 1 && `${step.tries} tries`,
     step.cpu_seconds >= 0.001 && `CPU ${span(step.cpu_seconds * 1000)}`,

@@ -2,6 +2,7 @@
 
 import { withQuery } from "../api/client";
 import { usePages } from "../api/pages";
+import { runsFilter, runsQuery } from "../api/questions";
 import type { JobPage, Run, RunPage } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
@@ -10,7 +11,7 @@ import { LOCAL_ZONE } from "../state/zone";
 import { instantOf, localMs } from "../time/zones";
 import { BAD_STATES, REASONS, STATES, TRIGGERS } from "../ui/outcomes";
 import { Tag } from "../ui/badges";
-import { ColumnPicker, sortingOf } from "../ui/columns";
+import { ColumnPicker } from "../ui/columns";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
 import { Compared, More, runColumns, RunTable } from "../ui/runs";
 import { BulkBar, useSelection } from "../ui/selection";
@@ -19,20 +20,10 @@ import { Search } from "../ui/search";
 const columns = runColumns();
 
 export function RunsPage({ query }: { query: URLSearchParams }) {
-  const filter = {
-    job: query.get("job") ?? "",
-    state: query.get("state") ?? "",
-    trigger: query.get("trigger") ?? query.get("triggerType") ?? "",
-    reason: query.get("reason") ?? "",
-    tag: query.get("tag") ?? "",
-    from: query.get("from") ?? "",
-    to: query.get("to") ?? "",
-    executor: query.get("executor") ?? "",
-  };
+  const filter = runsFilter(query);
   useSelection();
   const isFiltered = Object.values(filter).some(Boolean);
-  const { sort, isReversed } = sortingOf(query);
-  const runs = usePages<Run, RunPage>("/runs", { ...filter, state: filter.state.split(",").filter(Boolean), sort, reverse: isReversed || null, limit: 50 }, () => true);
+  const runs = usePages<Run, RunPage>("/runs", runsQuery(query), () => true);
   const jobs = useApi<JobPage>(filter.job ? withQuery("/jobs", { search: filter.job, gone: true, limit: 12 }) : null);
   const names = jobs.data?.items.map((job) => job.job) ?? [];
   // The ledger is asked for one job; until its name is whole, those that it may be are offered.
@@ -105,7 +96,7 @@ export function Moment({ label, value, onPick }: { label: string; value: string;
     onPick(Number.isNaN(local) ? "" : new Date(instantOf(local, LOCAL_ZONE)).toISOString());
   };
   return (
-    <label class="row small quiet">
+    <label class="row small quiet nowrap">
       {label}
       <input type="datetime-local" value={shown} onChange={(event) => pick(event.currentTarget.value)} />
     </label>

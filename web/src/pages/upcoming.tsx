@@ -8,7 +8,7 @@ import { Pileup } from "../charts/pileup";
 import { jobPath, setQuery } from "../state/route";
 import { nowMs } from "../state/now";
 import { counted, span } from "../time/words";
-import { ActionTag, StartTag } from "../ui/fires";
+import { ActionTag, Start } from "../ui/fires";
 import { JobName } from "../ui/job-name";
 import { Card, Choice, Empty, Head, Loading, Problem } from "../ui/parts";
 import { Time } from "../ui/time";
@@ -27,6 +27,8 @@ export function UpcomingPage({ query }: { query: URLSearchParams }) {
   const load = useApi<Load>(withQuery("/load", { to: new Date(end).toISOString() }));
   const items = data?.items ?? [];
   const minutes = load.data?.minutes ?? [];
+  // Both at once: the chart would push the table down.
+  const isReady = !!data && (!!load.data || !!load.error);
   return (
     <PageBody>
       <Head title="Upcoming" about={load.data ? tellLoad(load.data, Number(hours)) : "…"}>
@@ -38,13 +40,13 @@ export function UpcomingPage({ query }: { query: URLSearchParams }) {
         />
       </Head>
       {error && <Problem error={error} onRetry={reload} />}
-      {!data && !error && <Loading />}
-      {minutes.some((minute) => minute.count) && (
+      {!isReady && !error && <Loading lines={8} />}
+      {isReady && minutes.some((minute) => minute.count) && (
         <Card title="Starts per minute">
           <Pileup minutes={minutes} />
         </Card>
       )}
-      {data && (
+      {isReady && data && (
         <Card title="Next start of each job">
           {!items.length && <Empty title="Nothing is scheduled" icon="upcoming" />}
           {items.length > 0 && <FireTable fires={items.slice(0, ROWS)} />}
@@ -91,7 +93,7 @@ function FireTable({ fires }: { fires: Fire[] }) {
                   <JobName job={fire.job} name={fire.job_name} />
                 </a>{" "}
                 <ActionTag action={fire.action} />
-                <StartTag fire={fire} />
+                <Start fire={fire} />
               </td>
               <td class="quiet small nowrap from-roomy">
                 {fire.local} {fire.timezone} {fire.offset}

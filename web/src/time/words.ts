@@ -101,3 +101,8 @@ export const number = (count: number): string => count.toLocaleString("en");
 export function counted(count: number, noun: string, plural = `${noun}s`): string {
   return `${number(count)} ${count === 1 ? noun : plural}`;
 }
+
+/** The last part of a path with what follows it, such as a line: `/srv/jobs/etl.yaml:3` is `etl.yaml:3`. */
+export function fileName(place: string): string {
+  return place.slice(place.lastIndexOf("/") + 1);
+}

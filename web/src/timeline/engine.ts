@@ -1,14 +1,16 @@
 /** The engine of the timeline: knows what is visible, reads it, and draws it when something has changed. */
 
 import { signal } from "@preact/signals";
+import { keep } from "../state/kept";
 import { nowMs } from "../state/now";
 import { shownZone } from "../state/zone";
 import type { Timeline } from "../api/types";
-import { around, DEFAULT_SPAN, fittingSpan, NOW_PLACE, shift, spanOf, zoom, type Window } from "../time/window";
+import { around, fittingSpan, NOW_PLACE, shift, spanOf, zoom, type Window } from "../time/window";
 import { drawLane, toX, type Scene } from "./draw";
 import { AXIS_HEIGHT, drawAxis, drawDowntimes, drawGround, drawNow } from "./frame";
 import type { DrawnLane, Item } from "./items";
-import { Lanes, type Filter } from "./lanes";
+import { Lanes } from "./lanes";
+import { windowOf, type Filter } from "./question";
 import { readPaint, type Paint } from "./paint";
 
 export interface Parts {
@@ -63,8 +65,7 @@ export class Engine {
   ) {
     this.isFollowing.value = at === null;
     this.isUnasked = span === null;
-    const wide = span ?? DEFAULT_SPAN;
-    this.window = at === null ? around(nowMs(), wide) : around(at, wide, 0.5);
+    this.window = windowOf({ span, at }, nowMs());
     this.lanes = new Lanes(filter, () => this.changed(), (answer) => this.settle(answer));
     this.clock = window.setInterval(() => !document.hidden && this.request(), 1_000);
     this.resize();
@@ -177,6 +178,7 @@ export class Engine {
       element.style.height = `${height}px`;
     }
     this.paint = null;
+    keep("stage", `${innerWidth}:${this.width}`);
     this.changed();
   }
 
@@ -202,7 +204,14 @@ export class Engine {
     this.drawChosen(scene, top);
     drawNow(scene, this.height);
     drawAxis(this.scene(this.parts.axis, this.paint, now), zone, this.lanes.downtimes);
+    this.tellBusy();
     if (this.glide || (this.isFollowing.value && spanOf(this.window) < SMOOTH_SPAN && !document.hidden)) this.request();
+  }
+
+  private tellBusy(): void {
+    const stage = this.parts.canvas.parentElement;
+    const said = String(this.lanes.isBehind);
+    if (stage && stage.getAttribute("aria-busy") !== said) stage.setAttribute("aria-busy", said);
   }
 
   /** Where in its row a lane is drawn: on narrow screens its name is above it. */

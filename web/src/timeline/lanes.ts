@@ -1,16 +1,12 @@
 /** Which lanes are known, and which to ask for: blocks of them, for a little more time than is shown. */
 
-import { getAgain, withQuery } from "../api/client";
-import type { Timeline, TimelineGroup, TimelineSort } from "../api/types";
-import { columnsOf, holds, spanOf, type Window } from "../time/window";
+import { getAgain } from "../api/client";
+import type { Timeline } from "../api/types";
+import { holds, spanOf, type Window } from "../time/window";
 import { prepare, type DrawnLane } from "./items";
+import { BLOCK, columnsFor, timelineQuestion, type Filter } from "./question";
 
-const BLOCK = 30;
 const AT_ONCE = 3;
-/** Screen pixels that one column of an answer has at least. */
-const COLUMN_PX = 7;
-const COLUMNS_MIN = 40;
-const COLUMNS_MAX = 1_000;
 /** How old an answer of the server may be. */
 const KEPT_MS = 1_000;
 
@@ -23,16 +19,6 @@ interface Block {
   isStale: boolean;
   /** Until then a stale one is good enough: once a second at most, and never for more than a quarter of the server's time. */
   restsUntil: number;
-}
-
-export interface Filter {
-  search: string;
-  tag: string;
-  state: string;
-  sort: TimelineSort;
-  group: TimelineGroup;
-  /** Groups that show all of their lanes. */
-  open: readonly string[];
 }
 
 interface View {
@@ -79,6 +65,15 @@ export class Lanes {
 
   get isLoading(): boolean {
     return this.asked.size > 0;
+  }
+
+  /** Whether what is shown is not yet all that the window asks for. */
+  get isBehind(): boolean {
+    const view = this.view;
+    if (!view || this.total === null || this.asked.size > 0) return true;
+    const last = Math.floor(Math.min(view.last, Math.max(this.total - 1, 0)) / BLOCK);
+    for (let number = Math.max(0, Math.floor(view.first / BLOCK)); number <= last; number++) if (this.isWanting(number, view)) return true;
+    return false;
   }
 
   setFilter(filter: Filter): void {
@@ -151,21 +146,8 @@ export class Lanes {
     const abort = new AbortController();
     const asked = performance.now();
     this.asked.set(number, abort);
-    const most = Math.min(Math.max(COLUMNS_MIN, Math.round((2 * view.width) / COLUMN_PX)), COLUMNS_MAX);
-    const { cells, ...wide } = columnsOf(view.window, most);
-    const target = withQuery("/timeline", {
-      from: new Date(wide.from).toISOString(),
-      to: new Date(wide.to).toISOString(),
-      offset: number * BLOCK,
-      limit: BLOCK,
-      cells,
-      search: this.filter.search,
-      tag: this.filter.tag,
-      state: this.filter.state,
-      sort: this.filter.sort,
-      group: this.filter.group,
-      open: this.filter.open,
-    });
+    const wide = columnsFor(view.window, view.width);
+    const target = timelineQuestion(this.filter, wide, number);
     try {
       // The period moves on with the time: an answer is much like the one before, whatever its period.
       const answer = await getAgain<Timeline>(target, abort.signal, `/timeline ${number}`);

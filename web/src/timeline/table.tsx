@@ -68,8 +68,8 @@ function Row({ lane, item }: { lane: DrawnLane; item: Item }) {
           <Time at={at} zone={lane.timezone} isMixed />
         </a>
       </td>
-      <td>
-        <a href={jobPath(lane.job)}>
+      <td class="job-cell">
+        <a class="cut" href={jobPath(lane.job)}>
           <JobName job={lane.job} name={lane.name} />
         </a>
       </td>

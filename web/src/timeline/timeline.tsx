@@ -18,7 +18,7 @@ import { Time } from "../ui/time";
 import { Engine } from "./engine";
 import { listenToHands, toggleGroup, useKey } from "./input";
 import type { DrawnLane } from "./items";
-import type { Filter } from "./lanes";
+import type { Filter } from "./question";
 import { TimelineTable } from "./table";
 import { Toolbar } from "./toolbar";
 import { tellShort } from "./words";

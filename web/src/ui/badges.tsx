@@ -29,11 +29,12 @@ export function JobBadge({ job }: { job: Standing }) {
   return <Label look={JOB_STATES[job.status]} tip={job.error || job.pause_note || isLaunching || undefined} />;
 }
 
-/** Whether the job can be relied on: the word is written out where it cannot. */
-export function JobLight({ job }: { job: { light: Light | null; late_since: string | null } }) {
+/** Whether the job can be relied on: in a list, the word is written out only where it cannot. */
+export function JobLight({ job, isLong }: { job: { light: Light | null; late_since: string | null }; isLong?: boolean }) {
   if (!job.light) return null;
   const look = LIGHTS[job.light];
   if (job.light !== "on time") return <Label look={look} tip={job.late_since ? "A deadline has passed, and the job has not succeeded since" : "The last run failed"} />;
+  if (isLong) return <Label look={look} />;
   return (
     <span class={`badge on-${look.color}`} role="img" aria-label={look.word} data-tip={look.word}>
       <Glyph look={look} size={10} />
@@ -73,19 +74,24 @@ export function Sparkline({ runs, job }: { runs: RunPoint[]; job: { skips: Recor
   if (!runs.length) return <NeverRan job={job} />;
   const longest = Math.max(...runs.map((run) => run.duration_seconds ?? 0), 0.001);
   const words = `The last ${runs.length} runs: ${runs.map((run) => lookOf(run.state).word.toLowerCase()).join(", ")}`;
+  // One path for each look: a page of fifty jobs has a thousand bars.
+  const bars = new Map<string, string>();
+  let marks = "";
+  for (const [index, run] of runs.entries()) {
+    const height = 4 + 15 * Math.sqrt((run.duration_seconds ?? 0) / longest);
+    const look = lookOf(run.state);
+    const isHollow = run.state === "skipped" || run.state === "planned" || run.state === "waiting";
+    const name = `is-${look.color} ${isHollow ? "hollow" : "solid"}`;
+    const x = index * 6 + 0.5;
+    bars.set(name, `${bars.get(name) ?? ""}M${x} 21v${-height.toFixed(1)}h4v${height.toFixed(1)}z`);
+    if (look.color === "failed") marks += `M${x} 1.5h4m-2 -1.5v3.5`;
+  }
   return (
     <svg class="sparkline" width={runs.length * 6} height="22" role="img" aria-label={words}>
-      {runs.map((run, index) => {
-        const height = 4 + 15 * Math.sqrt((run.duration_seconds ?? 0) / longest);
-        const look = lookOf(run.state);
-        const isHollow = run.state === "skipped" || run.state === "planned" || run.state === "waiting";
-        return (
-          <g key={run.run} class={`is-${look.color}`}>
-            <rect x={index * 6 + 0.5} y={21 - height} width="4" height={height} rx="1" class={isHollow ? "hollow" : "solid"} />
-            {look.color === "failed" && <path class="mark" d={`M${index * 6 + 0.5} 1.5l4 0M${index * 6 + 2.5} 0v3.5`} />}
-          </g>
-        );
-      })}
+      {[...bars].map(([name, data]) => (
+        <path key={name} class={name} d={data} />
+      ))}
+      {marks && <path class="mark is-failed" d={marks} />}
     </svg>
   );
 }

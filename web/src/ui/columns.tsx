@@ -1,8 +1,10 @@
 /** A table whose columns can be chosen and sorted; both choices are in the address, so that a view can be shared. */
 
+import { signal, type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { setQuery } from "../state/route";
+import { zoneChoice } from "../state/zone";
 import { Icon } from "./icon";
 import { Select, SelectAll } from "./selection";
 
@@ -49,9 +51,8 @@ interface Props<T> {
 }
 
 export function ColumnTable<T>({ items, columns, query, caption, idOf, order, selects }: Props<T>) {
-  const chosen = chosenOf(query);
-  const shown = chosen ? columns.filter((column) => chosen.includes(column.id)) : columns.filter((column) => column.from !== "never");
-  const classOf = (column: Column<T>) => [column.isRight && "right", column.class, !chosen && column.from && `from-${column.from}`].filter(Boolean).join(" ") || undefined;
+  const chosen = query.get("columns");
+  const shown = useMemo(() => columns.filter((column) => isShown(column, chosenOf(query))), [columns, chosen, ...Object.values(rooms).map((room) => room.value)]);
   return (
     <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
       <table>
@@ -60,20 +61,13 @@ export function ColumnTable<T>({ items, columns, query, caption, idOf, order, se
           <tr>
             {selects && <SelectAll ids={items.map(idOf)} what={selects} />}
             {shown.map((column) => (
-              <Heading key={column.id} column={column as Column<unknown>} sorting={sortingOf(query)} order={order} class={classOf(column)} />
+              <Heading key={column.id} column={column as Column<unknown>} sorting={sortingOf(query)} order={order} />
             ))}
           </tr>
         </thead>
         <tbody>
           {items.map((item) => (
-            <tr key={idOf(item)}>
-              {selects && <Select id={idOf(item)} />}
-              {shown.map((column) => (
-                <td key={column.id} class={classOf(column)}>
-                  {column.cell(item)}
-                </td>
-              ))}
-            </tr>
+            <Row key={idOf(item)} item={item} id={idOf(item)} columns={shown as readonly Column<unknown>[]} isSelectable={!!selects} />
           ))}
         </tbody>
       </table>
@@ -81,12 +75,36 @@ export function ColumnTable<T>({ items, columns, query, caption, idOf, order, se
   );
 }
 
-function Heading({ column, sorting, order, class: name }: { column: Column<unknown>; sorting: Sorting; order: string; class: string | undefined }) {
+const classOf = (column: Column<unknown>) => [column.isRight && "right", column.class].filter(Boolean).join(" ") || undefined;
+
+interface RowProps {
+  item: unknown;
+  id: string;
+  columns: readonly Column<unknown>[];
+  isSelectable: boolean;
+}
+
+function Row({ item, id, columns, isSelectable }: RowProps) {
+  // What reads a signal is drawn again only when its signals or its line change: an answer with one changed line draws one.
+  zoneChoice.value;
+  return (
+    <tr>
+      {isSelectable && <Select id={id} />}
+      {columns.map((column) => (
+        <td key={column.id} class={classOf(column)}>
+          {column.cell(item)}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+function Heading({ column, sorting, order }: { column: Column<unknown>; sorting: Sorting; order: string }) {
   const isSorted = column.sort !== undefined && (sorting.sort || order) === column.sort;
   const isDescending = !!column.isDescending !== sorting.isReversed;
   const sort = () => setQuery({ sort: column.sort === order ? null : (column.sort ?? null), reverse: isSorted && !sorting.isReversed ? "true" : null });
   return (
-    <th scope="col" class={name} aria-sort={isSorted ? (isDescending ? "descending" : "ascending") : undefined}>
+    <th scope="col" class={classOf(column)} aria-sort={isSorted ? (isDescending ? "descending" : "ascending") : undefined}>
       {column.sort ? (
         <button type="button" class="sort" onClick={sort}>
           {isSorted && column.isRight && <Arrow isDescending={isDescending} />}
@@ -115,9 +133,8 @@ export function ColumnPicker<T>({ columns, query }: { columns: readonly Column<T
   const menu = useRef<HTMLDetailsElement>(null);
   const [isOpen, setOpen] = useState(false);
   const chosen = chosenOf(query);
-  const isShown = (column: Column<T>) => (chosen ? chosen.includes(column.id) : column.from !== "never" && isWideEnough(column.from));
   const toggle = (id: string, isOn: boolean) => {
-    const next = columns.filter((column) => (column.id === id ? isOn : isShown(column))).map((column) => column.id);
+    const next = columns.filter((column) => (column.id === id ? isOn : isShown(column, chosen))).map((column) => column.id);
     setQuery({ columns: next.join(",") });
   };
   const close = () => menu.current?.removeAttribute("open");
@@ -146,7 +163,7 @@ export function ColumnPicker<T>({ columns, query }: { columns: readonly Column<T
           <legend class="hidden-text">Columns</legend>
           {columns.slice(1).map((column) => (
             <label key={column.id} class="row">
-              <input type="checkbox" checked={isShown(column)} onChange={(event) => toggle(column.id, event.currentTarget.checked)} />
+              <input type="checkbox" checked={isShown(column, chosen)} onChange={(event) => toggle(column.id, event.currentTarget.checked)} />
               {column.name}
             </label>
           ))}
@@ -159,9 +176,20 @@ export function ColumnPicker<T>({ columns, query }: { columns: readonly Column<T
   );
 }
 
-/** The widths at which the styles show a column. */
+/** The widths of the screen from which on a column is shown. */
 const WIDTHS = { roomy: 561, wide: 901, widest: 1201, huge: 1800 } as const;
 
-function isWideEnough(from: Column<unknown>["from"]): boolean {
-  return !from || from === "never" || matchMedia(`(min-width: ${WIDTHS[from]}px)`).matches;
+/** Whether the screen is as wide as each of them. */
+const rooms = Object.fromEntries(Object.entries(WIDTHS).map(([name, width]) => [name, isAtLeast(width)])) as Record<keyof typeof WIDTHS, Signal<boolean>>;
+
+function isAtLeast(width: number): Signal<boolean> {
+  const query = matchMedia(`(min-width: ${width}px)`);
+  const found = signal(query.matches);
+  query.addEventListener("change", () => (found.value = query.matches));
+  return found;
+}
+
+function isShown<T>(column: Column<T>, chosen: readonly string[] | null): boolean {
+  if (chosen) return chosen.includes(column.id);
+  return column.from !== "never" && (!column.from || rooms[column.from].value);
 }

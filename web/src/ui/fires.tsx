@@ -23,11 +23,11 @@ export function ActionTag({ action }: { action: Fire["action"] }) {
 }
 
 /** Where jitter delays the start of an occurrence. */
-export function StartTag({ fire }: { fire: Pick<Due, "starts_at" | "timezone"> }) {
+export function Start({ fire }: { fire: Pick<Due, "starts_at" | "timezone"> }) {
   if (!fire.starts_at) return null;
   return (
-    <span class="trigger" data-tip="Jitter delays the start">
-      starts <Time at={fire.starts_at} zone={fire.timezone} />
+    <span class="quiet small nowrap" data-tip="Jitter delays the start">
+      starts <Time at={fire.starts_at} zone={fire.timezone} /> (jitter)
     </span>
   );
 }
@@ -45,15 +45,13 @@ export function Fires({ fires }: { fires: Due[] }) {
             {moved !== 0 && <div class="fires-note small">the clock goes {moved > 0 ? "forward" : "back"}</div>}
             <div class="row">
               <span class="mono">{fire.local}</span>
-              <span class="grow">
-                {fire.action && <ActionTag action={fire.action} />}
-                <StartTag fire={fire} />
-              </span>
+              <span class="grow">{fire.action && <ActionTag action={fire.action} />}</span>
               <span class="quiet small">{fire.offset}</span>
               <span class="small list-when quiet">
                 <Time at={fire.starts_at ?? fire.scheduled_for} zone={fire.timezone} as="ago" />
               </span>
             </div>
+            <Start fire={fire} />
             {fire.note && <div class="fires-note small">{fire.note}</div>}
           </li>
         );

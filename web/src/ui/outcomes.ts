@@ -59,6 +59,7 @@ export const TRIGGERS: Record<Trigger, string> = {
   retry: "Retry",
   chained: "Chained",
   subjob: "Sub-job",
+  item: "Item",
 };
 
 export const REASONS: Record<string, string> = {

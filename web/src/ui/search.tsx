@@ -1,6 +1,6 @@
-/** A search field that waits for a pause in the typing. */
+/** A search field: the first letter is searched for at once, those after it when the typing pauses. */
 
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Icon } from "./icon";
 
 interface Props {
@@ -11,13 +11,19 @@ interface Props {
   offers?: string[];
 }
 
+const PAUSE_MS = 180;
+
 export function Search({ label, value, onSearch, offers }: Props) {
   const list = useId();
   const [text, setText] = useState(value);
+  const last = useRef(-Infinity);
   useEffect(() => setText(value), [value]);
   useEffect(() => {
     if (text === value) return;
-    const timer = window.setTimeout(() => onSearch(text), 180);
+    const isFirst = performance.now() - last.current > PAUSE_MS;
+    last.current = performance.now();
+    if (isFirst) return onSearch(text);
+    const timer = window.setTimeout(() => onSearch(text), PAUSE_MS);
     return () => clearTimeout(timer);
   }, [text]);
   return (
