@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.big_ledger import make_folder, make_ledger
 from bench.harness import Report, Table, Target
+from evertick.api.__main__ import prepare
 from evertick.api.factory import open_app_state
 from evertick.api.server import ApiServer
 from evertick.model.instant import DAY, HOUR, to_text
@@ -21,6 +22,8 @@ from evertick.settings import Settings
 from evertick.stores import open_store
 
 LIMIT_MS = 200.0
+FIRST_LIMIT_MS = {"/overview": 50.0, "/calendar": 100.0}
+"""Of these the first answer of a process counts as much as the others."""
 
 
 def run(*, quick: bool) -> Report:
@@ -39,6 +42,7 @@ def run(*, quick: bool) -> Report:
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
         server.start(lambda _: None)
+        prepare(app_state.operations)
         try:
             rows = [
                 _measure(server, token, name, path, rounds, app_state.operations.forget)
@@ -56,7 +60,12 @@ def run(*, quick: bool) -> Report:
             "CPU: the median that server and asker used of a processor, which holds on a busy machine too",
         ),
     )
-    targets = tuple(Target(f"{name} (median)", median, LIMIT_MS, "ms") for name, _, median, *_ in rows)
+    targets = tuple(
+        Target(f"{name} ({which})", took, FIRST_LIMIT_MS.get(name, LIMIT_MS), "ms")
+        for name, first, median, *_ in rows
+        for which, took in (("median", median), ("first", first))
+        if which == "median" or name in FIRST_LIMIT_MS
+    )
     figures = {name: median for name, _, median, *_ in rows} | {f"{name}: CPU": cpu for name, *_, cpu, _ in rows}
     return Report("api_pages", (table,), targets, figures)
 

@@ -18,7 +18,7 @@ from evertick.planning.cron import Cron
 
 OTHERS = ("croniter", "cronsim", "APScheduler")
 OURS, OURS_INTEGER = "evertick, datetimes", "evertick, integers"
-AT_LEAST = {OURS: 15.0, OURS_INTEGER: 40.0}
+AT_LEAST = {OURS: 20.0, OURS_INTEGER: 40.0}
 
 Finder: TypeAlias = Callable[[], Sequence[Any]]
 """Finds fire times, as datetimes or seconds, expression by expression."""

@@ -19,7 +19,7 @@ from evertick.planning.occurrences import OccurrenceIndex
 
 JOBS, QUICK_JOBS = 10_000, 100
 NINE, TEN = from_datetime(MONDAY_NINE), from_datetime(MONDAY_NINE) + HOUR
-LIMITS_MS = {"shared": 5.0, "distinct": 50.0}
+LIMITS_MS = {"shared": 5.0, "distinct": 10.0}
 
 
 def run(*, quick: bool) -> Report:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,10 +16,9 @@ from evertick.loop.decide import decide
 from evertick.loop.effects import Commit
 from evertick.loop.messages import BatchCommitted, BucketsGained, DefinitionsResynced, Message
 from evertick.loop.state import State
-from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, MINUTE, SECOND, from_text
 from evertick.model.job import Job
-from evertick.model.ledger import Snapshot
+from evertick.model.ledger import BUCKETS, Snapshot
 from evertick.model.schedule import AtSpec, CronSpec
 from evertick.settings.parts import LoopSettings
 from evertick.stores import open_store
@@ -51,10 +52,17 @@ def run(*, quick: bool) -> Report:
         ),
         (f"the commit runs at {share:.0%} of the raw insert rate into the same table",),
     )
+    job_bytes, run_bytes = _memory(20 if quick else 20_000)
+    memory_table = Table(
+        "Memory of the loop",
+        ("one more", "bytes"),
+        (("idle job", f"{job_bytes:,.0f}"), ("run that waits for its time", f"{run_bytes:,.0f}")),
+        ("what Python allocated for the state of the loop, without the definition of the job",),
+    )
     largest, smallest = idle[sizes[-1]][0], idle[sizes[0]][0]
     return Report(
         "loop",
-        (tick_table, commit_table),
+        (tick_table, commit_table, memory_table),
         (
             Target(f"idle iteration with {sizes[-1]:,} jobs", largest / 1e6, IDLE_MAX_NS / 1e6, "ms"),
             Target(f"idle iteration, {sizes[-1]:,} against {sizes[0]:,} jobs", largest / smallest, GROWTH_MAX, "x"),
@@ -64,6 +72,8 @@ def run(*, quick: bool) -> Report:
             "plan_ns_per_occurrence": plan_ns / rows,
             "commit_ns_per_occurrence": commit_ns / rows,
             "share_of_raw_insert_rate": share,
+            "bytes_per_job": job_bytes,
+            "bytes_per_open_run": run_bytes,
         },
     )
 
@@ -114,6 +124,30 @@ def _plan_and_commit(due: int) -> tuple[float, float, float, int]:
             assert len(store.load().open_runs) == due
         raw_ns = _raw_insert_ns(Path(folder) / "ledger.db", Path(folder) / "raw.db")
     return raw_ns, plan_ns, commit_ns, due
+
+
+def _memory(count: int) -> tuple[float, float]:
+    """Bytes for each job, and for each of its runs that is entered and not yet due."""
+    at = NINE + DAY
+    jobs = [Job(f"job-{number}", schedules=(AtSpec(at),)) for number in range(count)]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        state = _running(jobs, at - MINUTE)
+        gc.collect()
+        idle, _ = tracemalloc.get_traced_memory()
+        _enter(state, at - 4 * SECOND)
+        gc.collect()
+        waiting, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return idle / count, (waiting - idle) / count
+
+
+def _enter(state: State, now: int) -> None:
+    for effect in decide(state, (), now).effects:
+        if isinstance(effect, Commit):
+            decide(state, [BatchCommitted(effect.number)], now)
 
 
 def _raw_insert_ns(source: Path, target: Path) -> float:

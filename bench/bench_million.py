@@ -15,6 +15,7 @@ from evertick.planning.schedules import compile_schedule
 
 NINE = from_datetime(MONDAY_NINE)
 TICKS, QUICK_TICKS = 2_000, 50
+LOAD_MAX_SECONDS = (3.0, 3.0, 1.0)
 GROWTH_MAX = 2.0
 """A tick with nothing due: the largest index against the smallest, with room for a busy machine."""
 
@@ -52,6 +53,10 @@ def run(*, quick: bool) -> Report:
     targets = [
         Target(f"a tick with nothing due, {most:,} against {sizes[0]:,} ({kind})", grown, GROWTH_MAX, "x")
         for kind, grown in growth.items()
+    ]
+    targets += [
+        Target(f"load {label}", figures[f"{label}: load ns"] / 1e9, limit, "s of CPU")
+        for (label, _), limit in zip(loads, LOAD_MAX_SECONDS, strict=True)
     ]
     return Report("million", (loading, ticks, fires), tuple(targets), figures)
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evertick.definitions.source import Folder
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, JobRecord, ScheduleLine
+from evertick.model.ledger import Batch, JobRecord, ScheduleLine, bucket_of
 from evertick.model.schedule import CronSpec, specs_to_text
 from evertick.stores import open_store
 from evertick.stores.sql.sqlite import SqliteStore

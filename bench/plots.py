@@ -84,7 +84,7 @@ def _draw_bars(panel: Panel, axes: Any) -> None:
     bars = axes.barh(
         names, lengths, color=[COLOURS[0] if name.startswith("Evertick") else COLOURS[5] for name in names]
     )
-    axes.bar_label(bars, [f" {length:,.1f}" if length < 100 else f" {length:,.0f}" for length in lengths])
+    axes.bar_label(bars, [f"{length:,.1f}" if length < 100 else f"{length:,.0f}" for length in lengths], padding=3)
     axes.margins(x=0.35)
     if not axes.yaxis_inverted():  # shared by the panels of a figure
         axes.invert_yaxis()

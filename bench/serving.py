@@ -63,7 +63,7 @@ class Node:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _observe(self, seen: Message | Effect) -> None:
-        self._facts(seen)
+        self._facts([seen])
         match seen:
             case RunStarted(key, _, at):
                 with self._changed:

@@ -21,6 +21,7 @@ HEADINGS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "api_load": ("API under load", ()),
     "api_pages": ("Answers of the API at a million runs", ()),
     "first_paint": ("The page at a million runs", ()),
+    "interactions": ("Interactions at a million runs", ()),
     "cli": ("Commands", ()),
     "import": ("Import", ()),
     "cron_next": ("Cron: the next fire time", ()),

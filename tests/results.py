@@ -27,7 +27,7 @@ class Results(NamedTuple):
 
 def write_results(name: str, command: str, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Replace the results of that name by these."""
-    results = Results(command, datetime.now(UTC).date().isoformat(), _commit(), _machine(), rows)
+    results = Results(command, datetime.now(UTC).date().isoformat(), commit(), _machine(), rows)
     path = FOLDER / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results._asdict(), indent=1, ensure_ascii=False) + "\n")
@@ -50,7 +50,9 @@ def sentence(results: Results) -> str:
     )
 
 
-def _commit() -> str:
+def commit() -> str:
+    """Of the checkout, and whether it has changes."""
+
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=FOLDER.parent, capture_output=True, text=True, check=True)
         return done.stdout.strip()

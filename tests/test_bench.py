@@ -38,7 +38,7 @@ def test_a_plot_is_drawn_from_the_recorded_results_and_for_both_themes(name):
     assert len(drawn) < 100_000
 
 
-def test_there_is_no_plot_without_results():
+def test_no_plot_is_drawn_without_results():
     assert {path.stem for path in PLOTS.glob("*.svg")} == set(figures())
 
 

@@ -27,10 +27,9 @@ def reliability_page() -> str:
 What was done to Evertick, how often, and what was lost. `make faults` runs these faults on real processes, databases
 and files; `make docs` writes this page from the results. `make test` runs each of them once. *Times* counts the faults
 where a test counts them, otherwise the tests that ran. A row without a number was not part of the last `make faults`;
-one that says *not run* has no test yet. Rows can be run one by one: the commit below belongs to the last one, and
-others may be of earlier commits or of fewer repetitions than `make faults` does by itself.
+one that says *not run* has no test yet.
 
-{sentence(faults) if faults else "Not run yet."}
+{f"{sentence(faults)} {_commits(faults)}" if faults else "Not run yet."}
 
 | fault | what was done | times | what was lost | what the user sees |
 |---|---|---|---|---|
@@ -51,6 +50,12 @@ input may crash or hang its target, and no request may be answered with a server
 |---|---|
 {chr(10).join(tests)}
 """
+
+
+def _commits(faults: Results) -> str:
+    """Which rows are not of the commit that was measured last."""
+    others = [f"{row['name']} ({row['commit']})" for row in faults.rows if row["commit"] != faults.commit]
+    return f"Rows of other commits: {', '.join(others)}." if others else "All rows are of that commit."
 
 
 def _fuzz_table(results: Results | None) -> str:

@@ -61,6 +61,7 @@ FAULTS: tuple[Fault, ...] = (
         "no occurrence is missing and no attempt starts twice; runs that went down with their keeper are `lost` and "
         "retried; the API is back in seconds",
         ("tests/processes/test_kills_in_turn.py",),
+        rounds=10,
         kept="nothing; the result of a run whose keeper died is unknown, and is reported so",
     ),
     Fault(
@@ -248,9 +249,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "memory limit of the scheduler",
-        "the scheduler runs in a cgroup with little memory; when the kernel ends it, that is a `kill -9`",
-        "",
-        (),
+        "`evertick serve` gets no or little more memory than it has, by a limit of its address space and by a cgroup, "
+        "while 60 large job files are added",
+        "it continues, or ends with exit code 1 and `process.failed` in the log, or the kernel kills it; the next "
+        "start continues",
+        ("tests/processes/test_memory_limit.py",),
     ),
     Fault(
         "overflow of the file watcher",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import page
+from tests.faults.__main__ import Round, row_of
 from tests.faults.table import FAULTS
 from tests.results import Results
 
@@ -29,7 +30,10 @@ def test_every_fault_has_a_name_of_its_own():
 
 def test_only_what_was_run_has_a_result(monkeypatch):
     first, second = FAULTS[0], FAULTS[1]
-    rows = [{"name": first.name, "times": 1234, "failed": []}, {"name": second.name, "times": 5, "failed": ["test_x"]}]
+    rows = [
+        {"name": first.name, "times": 1234, "failed": [], "commit": "abc1234"},
+        {"name": second.name, "times": 5, "failed": ["test_x"], "commit": "def5678"},
+    ]
     results = {"faults": Results("make faults", "2026-11-18", "abc1234", MACHINE, rows), "fuzz": None}
     monkeypatch.setattr(page, "read_results", results.get)
     shown = page.reliability_page()
@@ -39,3 +43,10 @@ def test_only_what_was_run_has_a_result(monkeypatch):
     assert shown.count("| not run |") == untested
     assert shown.count("| only by `make test` |") == len(FAULTS) - 2 - untested
     assert "Measured on 2026-11-18 with `make faults`, commit abc1234, on 2 cores" in shown
+    assert f"Rows of other commits: {second.name} (def5678)." in shown
+
+
+def test_rounds_of_a_fault_are_added_up():
+    rounds = [Round(100, 60, frozenset()), Round(40, 30, frozenset({"test_x"}))]
+    row = row_of(FAULTS[0], rounds, "abc1234")
+    assert (row["times"], row["rounds"], row["seconds"], row["failed"]) == (140, 2, 90, ["test_x"])

@@ -24,20 +24,27 @@ SEED = os.environ.get("EVERTICK_FUZZ_SEED", "1")
 CPU_SECONDS_MAX = 1.0
 """For one input. CPU time, because a busy machine is no hang."""
 COLLECTED_EVERY = 2_000
+PARTS = 8 if INPUTS else 1
+"""A target that is slow, or whose state grows with each input, is a test for each part: processes share the parts."""
 
 Input = TypeVar("Input")
 
 
-def fuzz(target: str, draw: Callable[[Random], Input], send: Callable[[Input], str], few: int) -> Counter[str]:
-    """How often each end was met, as `send` names it. Whatever else `send` raises is a finding."""
+def fuzz(
+    target: str, draw: Callable[[Random], Input], send: Callable[[Input], str], few: int, part: int | None = None
+) -> Counter[str]:
+    """How often each end was met, as `send` names it. Whatever else `send` raises is a finding.
+
+    With `part`, each `PARTS`-th input from that one on; `make fuzz` adds up the results of the parts.
+    """
     ends: Counter[str] = Counter()
     slowest = 0.0
     began = time.monotonic()
-    count = INPUTS or few
+    numbers = range(INPUTS or few) if part is None else range(part, INPUTS or few, PARTS)
     # A collection is no work of the input during which it happens.
     gc.disable()
-    for number in range(count):
-        if number % COLLECTED_EVERY == 0:
+    for done, number in enumerate(numbers):
+        if done % COLLECTED_EVERY == 0:
             gc.collect()
         drawn = draw(Random(f"{SEED} {target} {number}"))
         since = time.process_time()
@@ -54,7 +61,7 @@ def fuzz(target: str, draw: Callable[[Random], Input], send: Callable[[Input], s
     if RESULTS:
         row = {
             "target": target,
-            "inputs": count,
+            "inputs": len(numbers),
             "ends": dict(sorted(ends.items())),
             "slowest_ms": round(slowest * 1_000, 1),
             "seconds": round(time.monotonic() - began, 1),
@@ -62,5 +69,5 @@ def fuzz(target: str, draw: Callable[[Random], Input], send: Callable[[Input], s
         with Path(RESULTS).open("a") as file:
             file.write(json.dumps(row) + "\n")
     # If all inputs ended alike, they would prove little.
-    assert len(ends) > 1, f"all {count} inputs of {target!r} ended as {ends}"
+    assert len(ends) > 1, f"all {len(numbers)} inputs of {target!r} ended as {ends}"
     return ends
