@@ -18,7 +18,7 @@ PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes test-image test-systemd lint check format bench plots soak seeds soak-nodes growth faults fuzz docs pictures lock release clean
+.PHONY: help run web test test-kubernetes test-image test-systemd lint types unused wording check fast format bench plots soak seeds soak-nodes growth faults fuzz docs pictures lock release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,11 +47,24 @@ test-systemd: $(DEV) ## start systemd in namespaces, run the tests that need it;
 lint: $(DEV) ## format, lint, types, dead code, wording
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory -j 2 types unused wording
+
+types: $(DEV)
 	$(BIN)/mypy
+
+unused: $(DEV)
 	$(BIN)/vulture
+
+wording: $(DEV)
 	$(BIN)/python -m tests.voice
 
-check: lint ## what lint does, architecture, fast tests: about a minute
+# mypy keeps one core busy for most of what lint takes: the fast tests have the other one meanwhile.
+check: $(DEV) ## what lint does, architecture, fast tests: about a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory -j 2 types unused wording fast
+
+fast: $(DEV)
 	$(PYTEST) -n auto -q -m "not slow" --hypothesis-profile quick --dist loadfile
 
 format: $(DEV) ## rewrite the code in the house format
@@ -74,6 +87,7 @@ soak: $(DEV) $(PAGE) ## 30 minutes with 1,000 jobs, requests, an open page and r
 seeds: $(DEV) ## all of what `make test` tries a share of, then seed after seed until stopped; SEEDS_START names the first
 	@$(BIN)/python -m tests.provision
 	EVERTICK_WHOLE=1 $(PYTEST) -n auto --dist worksteal --timeout 7200 tests/simulator tests/crash tests/processes/test_kills.py
+	EVERTICK_WHOLE=1 $(PYTEST) -n auto --timeout 7200 -m hypothesis
 	$(BIN)/python -m evertick.testing.simulator --forever --start $(or $(SEEDS_START),2000)
 
 soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a second, one killed; then with a fleet, all in trouble

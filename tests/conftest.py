@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -14,6 +16,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import order
+from tests.costs import Meter
+from tests.share import share
 
 pytest_plugins = ["tests.services"]
 
@@ -33,10 +37,12 @@ FAST_WORKERS_PER_CORE = 1.0
 """The fast tests wait for nothing, and each worker more collects all of them once more."""
 
 # No deadline: a busy machine is not a defect, and timings belong in bench/.
-settings.register_profile("evertick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "evertick", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=share(50, 1_000)
+)
 # A push is judged by what it changes, not by a case that was drawn in that moment; people's own runs go on exploring.
 settings.register_profile("ci", settings.get_profile("evertick"), derandomize=True)
-# For `make check`: fewer cases of each kind; `make test` tries them all.
+# For `make check`: fewer cases of each kind; `make test` tries more, and `make seeds` a thousand.
 settings.register_profile("quick", settings.get_profile("evertick"), max_examples=20)
 settings.load_profile("ci" if os.environ.get("CI") else "evertick")
 
@@ -54,6 +60,10 @@ SLOW += ("tests/operations/test_run_definitions", "tests/operations/test_members
 SLOW += ("tests/operations/test_local", "tests/operations/test_node_queries")
 
 
+SHOWN = 3_000
+"""Characters of a failure that are shown at once: its end, which names the line."""
+
+
 class Alarm:
     """Says at once what failed: a suite that is stopped half-way never comes to its summary."""
 
@@ -63,7 +73,11 @@ class Alarm:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if report.failed and terminal is not None:
-            terminal.write_line(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext[-3_000:]}")
+            text = report.longreprtext
+            # A long message (the logs of all nodes) would push out the line that says what was waited for.
+            crash = getattr(report.longrepr, "reprcrash", None)
+            said = f"{crash.message[:500]}\n...\n" if crash is not None and len(text) > SHOWN else ""
+            terminal.write_line(f"\nFAILED {report.nodeid} ({report.when})\n{said}{text[-SHOWN:]}")
 
 
 def is_fast_only(config: pytest.Config) -> bool:
@@ -73,12 +87,27 @@ def is_fast_only(config: pytest.Config) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Alarm(config))
+    config.pluginmanager.register(Meter())
     gc.disable()  # what is collected stays: there is nothing to be found in it
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     per_core = FAST_WORKERS_PER_CORE if is_fast_only(config) else WORKERS_PER_CORE
     return max(2, int(len(os.sched_getaffinity(0)) * per_core))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let each worker begin with other files: what one has compiled the others read, and a fresh clone has nothing."""
+    config = session.config
+    workers = getattr(config, "workerinput", None)
+    if workers is None or config.args != config.getini("testpaths"):
+        return
+    number, count = int(workers["workerid"].removeprefix("gw")), workers["workercount"]
+    elsewhere = tuple(config.getini("norecursedirs")) + (SLOW if is_fast_only(config) else ())
+    files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
+    for file in [file for file in files if not file.startswith(elsewhere)][number::count]:
+        with contextlib.suppress(Exception):  # whoever collects it says what is wrong with it
+            importlib.import_module(file.removesuffix(".py").replace("/", "."))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -73,6 +73,8 @@ TRIGGERS: Mapping[Trigger, str] = {
     Trigger.RETRY: "A request to run an ended run again.",
     Trigger.CHAINED: "The end of another job (`after`).",
     Trigger.SUBJOB: "A step of another job.",
+    Trigger.ITEM: "A step with `each` of another run of the job: one item, elsewhere on the fleet. Only lists of this "
+    "trigger show it.",
 }
 JOB_STATUSES: Mapping[JobStatus, str] = {
     JobStatus.IDLE: "No run is active; the job waits for its next occurrence.",

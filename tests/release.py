@@ -48,6 +48,7 @@ def mistakes(wanted: str, root: Path = ROOT) -> Iterator[str]:
 PLACES = {
     "README.md": r"This is version (\d+\.\d+)\.",
     "deploy/kubernetes/base/kustomization.yaml": r'newTag: "(\d+\.\d+\.\d+)"',
+    "deploy/helm/evertick/Chart.yaml": r'^(?:version|appVersion): "?(\d+\.\d+\.\d+)"?$',
 }
 """Files that people read or apply as they are, and how each names the version."""
 

@@ -16,14 +16,16 @@ from typing import TypeVar
 SOURCES = Path(__file__).parent.parent / "src" / "evertick"
 ROOMS = ("model", "planning", "loop", "stores", "dispatch", "testing")
 IS_WHOLE = bool(os.environ.get("EVERTICK_WHOLE"))
+ROUND = int(os.environ.get("EVERTICK_ROUND", "0"))
+"""`make faults` repeats a test in rounds, of which each is to try something else."""
 
 Case = TypeVar("Case")
 
 
 @cache
 def turn() -> int:
-    """A number that stands for the code as it is."""
-    said = hashlib.sha256()
+    """A number that stands for the code as it is, and the round."""
+    said = hashlib.sha256(str(ROUND or "").encode())
     for path in sorted(path for room in ROOMS for path in (SOURCES / room).rglob("*.py")):
         said.update(path.read_bytes())
     return int.from_bytes(said.digest()[:4], "big")

@@ -37,24 +37,25 @@ store        errors model
 stores       errors model location store mounts private_file
 executor     errors model
 kinds        errors model executor
-hardening
-executors    errors model settings planning executor kinds routing hardening private_file
+long_lived
+executors    errors model settings planning executor kinds routing long_lived private_file
 dispatch     errors model settings planning routing loop definitions store executor
 operations   errors model settings planning routing loop definitions store dispatch private_file
-http_connection errors settings
+http_connection errors model settings
 client       errors model operations http_connection
 wiring       errors model settings location executor executors kinds
 node         errors model settings location loop store stores executor executors dispatch operations wiring
-service      errors model settings location loop definitions store stores executors dispatch wiring node
+service      errors model settings location loop definitions store stores executors dispatch wiring node \
+             long_lived
 once         errors model settings location loop dispatch executors wiring node service
 forecast     errors model settings loop store stores dispatch operations
 library      errors model settings location planning loop definitions store stores executor executors dispatch \
              operations wiring node service
 web          errors model settings operations
-api          hardening errors model settings location definitions store stores executors dispatch operations wiring \
-             web private_file
-cli          hardening mounts errors model settings location planning routing loop definitions store operations \
-             wiring service once forecast api stores executors client
+api          long_lived errors model settings location definitions store stores executors dispatch \
+             operations wiring web private_file
+cli          long_lived mounts errors model settings location planning routing loop definitions store \
+             operations wiring service once forecast api stores executors client
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
 evertick     errors model settings planning definitions store executor operations service library client
 __main__     cli

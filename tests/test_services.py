@@ -125,6 +125,7 @@ def refuse() -> str:
 )
 def test_a_service_that_cannot_be_had(monkeypatch, capsys, ci, code):
     monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(provision, "prefer_headless_shell", lambda: None)
     monkeypatch.setattr(provision, "find_mariadb", lambda: None)
     monkeypatch.setattr(provision, "obtain_mariadb", refuse)
     assert provision.main() == code
@@ -133,10 +134,71 @@ def test_a_service_that_cannot_be_had(monkeypatch, capsys, ci, code):
 
 def test_a_service_that_is_here_is_named_and_nothing_is_fetched(monkeypatch, capsys):
     here = provision.MariaDB(Path("/somewhere/mariadbd"), Path("/somewhere/mariadb-install-db"))
+    monkeypatch.setattr(provision, "prefer_headless_shell", lambda: None)
     monkeypatch.setattr(provision, "find_mariadb", lambda: here)
     monkeypatch.setattr(provision, "obtain_mariadb", refuse)
     assert provision.main() == 0
     assert "MariaDB: /somewhere/mariadbd (found)" in capsys.readouterr().err
+
+
+@pytest.fixture
+def browsers(tmp_path, monkeypatch):
+    """A machine with no browser but those that a test puts there."""
+    monkeypatch.setattr(provision, "CHROMIUM_PLACES", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def put(name: str) -> Path:
+        (tmp_path / name).touch(mode=0o755)
+        return tmp_path / name
+
+    return put
+
+
+def test_the_browser_without_windows_goes_before_the_whole_one(browsers):
+    assert provision.find_chromium() is None
+    whole = browsers("chromium")
+    assert provision.find_chromium() == whole
+    shell = browsers("chromium-headless-shell")
+    assert provision.find_chromium() == shell
+
+
+@pytest.mark.parametrize(
+    ("there", "known", "fetched"),
+    [
+        pytest.param(["chromium"], "chromium-headless-shell\n", ["chromium-headless-shell"], id="is fetched"),
+        pytest.param(["chromium"], "", [], id="is not, where the distribution has none"),
+        pytest.param(["chromium", "chromium-headless-shell"], "chromium-headless-shell\n", [], id="nor where it is"),
+        pytest.param([], "chromium-headless-shell\n", [], id="nor before any is looked for"),
+    ],
+)
+def test_the_browser_without_windows_beside_a_whole_one(browsers, monkeypatch, there, known, fetched):
+    for name in there:
+        browsers(name)
+    asked: list[str] = []
+
+    def install(package: str, *_: str) -> str:
+        asked.append(package)
+        raise provision.ProvisionError("no network")
+
+    monkeypatch.setattr(provision, "can_install", lambda: True)
+    monkeypatch.setattr(provision, "call", lambda *_, **__: known)
+    monkeypatch.setattr(provision, "install_package", install)
+    provision.prefer_headless_shell()
+    assert asked == fetched
+
+
+def test_where_no_browser_without_windows_is_packaged_the_whole_one_is_fetched(monkeypatch):
+    asked: list[str] = []
+
+    def install(package: str, *_: str) -> str:
+        asked.append(package)
+        if package != "chromium":
+            raise provision.ProvisionError("no such package")
+        return "installed"
+
+    monkeypatch.setattr(provision, "install_package", install)
+    assert provision.obtain_chromium() == "installed"
+    assert asked == ["chromium-headless-shell", "chromium"]
 
 
 def test_an_unpacked_tree_brings_its_own_libraries(tmp_path):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -32,24 +35,47 @@ OURS = {
 USAGE = {"UsageError", "BadParameter"}
 
 
+class Raised(NamedTuple):
+    """A text with which the code makes something, up to its first variable."""
+
+    kind: str
+    place: str
+    text: str
+
+
+@cache
+def read_code() -> tuple[list[Raised], dict[Path, list[str]]]:
+    """The texts in calls, and of each file all texts but docstrings; read once for all tests."""
+    calls: list[Raised] = []
+    texts: dict[Path, list[str]] = {}
+    for file in sorted((voice.ROOT / "src" / "evertick").rglob("*.py")):
+        path = file.relative_to(voice.ROOT)
+        nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        texts[path] = []
+        for node in nodes:
+            match node:
+                case ast.Call(ast.Name(kind) | ast.Attribute(attr=kind), [first, *_]):
+                    first = first.values[0] if isinstance(first, ast.JoinedStr) else first
+                    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                        calls.append(Raised(kind, f"{path}:{node.lineno}", first.value))
+                case ast.Constant(str(text)) if id(node) not in docstrings:
+                    texts[path].append(text)
+    return calls, texts
+
+
 def raised(kinds):
-    """Each text with which the code makes an error of these kinds, up to its first variable, with its place."""
-    for path in sorted((voice.ROOT / "src" / "evertick").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in kinds and node.args:
-                first = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) else node.args[0]
-                if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                    yield f"{path.relative_to(voice.ROOT)}:{node.lineno}", first.value
+    return [(call.place, call.text) for call in read_code()[0] if call.kind in kinds]
 
 
 def test_an_error_begins_in_lower_case_as_it_follows_a_prefix():
-    found = [*raised(OURS)]
+    found = raised(OURS)
     assert len(found) > 150
     assert [one for one in found if is_capital(one[1])] == []
 
 
 def test_an_error_of_usage_begins_with_a_capital_as_those_of_click_do():
-    found = [*raised(USAGE)]
+    found = raised(USAGE)
     assert len(found) > 10
     assert [one for one in found if one[1][:1].islower()] == []
 
@@ -61,14 +87,8 @@ NEXT_STEPS = "src/evertick/operations/next_steps.py"
 
 def test_only_the_next_steps_name_a_command_among_the_texts_that_the_page_shows():
     command_line = re.compile(rf"\bevertick ({'|'.join(map(re.escape, COMMANDS))})\b")
-    found = set()
-    for package in SHOWN_ON_THE_PAGE:
-        for path in sorted((voice.ROOT / "src" / "evertick" / package).rglob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-            texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings)
-            if any(isinstance(one.value, str) and command_line.search(one.value) for one in texts):
-                found.add(str(path.relative_to(voice.ROOT)))
+    shown = {path: texts for path, texts in read_code()[1].items() if path.parts[2] in SHOWN_ON_THE_PAGE}
+    found = {str(path) for path, texts in shown.items() if any(map(command_line.search, texts))}
     assert found == {NEXT_STEPS}
 
 

@@ -68,7 +68,7 @@ def test_what_is_started_is_a_command_with_its_options(command):
 
 
 class TestTheUnit:
-    def test_it_waits_for_readiness_and_watches_the_loop(self):
+    def test_the_unit_waits_for_readiness_and_watches_the_loop(self):
         service = unit()["Service"]
         assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
         assert parse_duration(service["WatchdogSec"]) >= 10 * SECOND
@@ -90,7 +90,7 @@ class TestTheUnit:
             ("User", "evertick"),
         ],
     )
-    def test_it_is_shut_in(self, setting, value):
+    def test_the_unit_is_sandboxed(self, setting, value):
         assert unit()["Service"][setting] == value
 
     @pytest.mark.parametrize("drop_ins", [(), ("user",), ("bwrap",), ("user", "bwrap")], ids="+".join)
@@ -167,7 +167,7 @@ class TestTheContainer:
         assert run.items() <= container.items()
         assert container.items() <= dev.items()
 
-    def test_it_is_installed_by_hashes_only(self):
+    def test_the_container_is_installed_by_hashes_only(self):
         assert "--require-hashes -r requirements/container.lock" in CONTAINERFILE.read_text()
 
 
@@ -186,7 +186,7 @@ class TestTheComposition:
 class TestTheChart:
     """What holds without Helm; `make test-kubernetes` renders it and asks a real API server."""
 
-    def test_it_has_the_version_of_the_program(self):
+    def test_the_chart_has_the_version_of_the_program(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
         assert (chart["version"], chart["appVersion"]) == (version, version)

@@ -83,7 +83,7 @@ def test_its_settings_are_those_of_the_containerfile(podman):
     assert "evertick.dispatch.control_client" in " ".join(found["Healthcheck"]["Test"])
 
 
-def test_it_runs_jobs_without_rights_and_keeps_its_state_in_the_volume(podman, start):
+def test_the_image_runs_jobs_without_rights_and_keeps_its_state_in_the_volume(podman, start):
     port = start("first")
     assert wait_for(podman, "first", lambda: answer_of(port, "/readyz"))
     assert b"<html" in answer_of(port, "/")

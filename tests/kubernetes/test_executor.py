@@ -46,7 +46,7 @@ class TestRealPods:
         assert end.detail.startswith("it did not start in time: the image 'localhost/nothing:1' cannot be pulled: ")
         assert troubles.count_jobs() == 0
 
-    def test_what_is_no_image_fails_at_once(self, place):
+    def test_an_invalid_image_fails_at_once(self, place):
         end = place.run("true", image="No Image!")
         assert (end.state, end.detail.partition(".")[0]) == (FAILED, "'No Image!' is not a valid image name")
 
@@ -77,13 +77,13 @@ class TestRealPods:
         assert end.state is FAILED
         assert "memory" in end.detail or end.exit_code == 137
 
-    def test_what_the_cluster_does_not_take_fails_in_words(self, place):
+    def test_a_manifest_that_the_cluster_refuses_fails_with_a_reason(self, place):
         place.executor.launch(launch(pod_job(pod=Pod(place.image, ("true",), limits=(("cpu", "many"),)))))
         end = place.end_of()
         assert end.state is FAILED
         assert end.detail.startswith("the cluster rejects its Job: ")
 
-    def test_a_service_account_that_is_not_there_is_told(self, place):
+    def test_a_service_account_that_is_not_there_is_reported(self, place):
         place.open(KubernetesSettings(start_timeout_us=12 * SECOND))
         place.executor.launch(launch(pod_job(pod=Pod(place.image, ("true",), service_account="nobody"))))
         assert 'serviceaccount "nobody" not found' in place.end_of().detail
@@ -98,7 +98,7 @@ class TestRealPods:
 
 
 class TestApiServer:
-    def test_it_may_die_while_runs_go_on_and_end(self, place, real_cluster):
+    def test_the_api_server_may_die_while_runs_go_on_and_end(self, place, real_cluster):
         place.start("echo up; sleep 3; echo down")
         place.start_of()
         real_cluster.kill_api()
@@ -113,7 +113,7 @@ class TestApiServer:
         assert len([one for one in place.reports if isinstance(one, RunStarted) and one.key == KEY]) == 1
         assert place.run("echo again", key_of(1)).state is SUCCEEDED
 
-    def test_it_may_die_while_a_run_is_being_ended(self, place, real_cluster, troubles):
+    def test_the_api_server_may_die_while_a_run_is_being_ended(self, place, real_cluster, troubles):
         place.start("trap '' TERM; echo up; sleep 60")
         until(lambda: place.log()[0] == b"up\n", "it to be up")
         place.executor.stop(KEY, 1, "replaced")

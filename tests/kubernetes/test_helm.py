@@ -70,7 +70,7 @@ def test_a_cluster_takes_every_object_of_it(real_cluster, tmp_path, values, rele
         assert real_cluster.ask("POST", strictly, found)["metadata"]["name"] == found["metadata"]["name"]
 
 
-def test_it_starts_what_the_kustomization_starts(tmp_path):
+def test_the_chart_starts_what_the_kustomization_starts(tmp_path):
     rendered = {one["kind"]: one for one in render(tmp_path, {})}
     based = {one["kind"]: one for path in ROOT.glob("base/*.yaml") for one in objects(path)}
     ours, theirs = (one["StatefulSet"]["spec"] for one in (rendered, based))
@@ -91,7 +91,7 @@ def test_it_starts_what_the_kustomization_starts(tmp_path):
         pytest.param({"ingress": {"enabled": True, "host": "a.example.org"}}, "TLS", id="an ingress without TLS"),
     ],
 )
-def test_it_refuses(tmp_path, values, told):
+def test_the_chart_refuses_wrong_values(tmp_path, values, told):
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(values))
     done = template("evertick", file)

@@ -44,7 +44,7 @@ def attendant(kubeconfig: Path) -> int:
     return one
 
 
-def test_it_prints_and_ends_as_its_container_does(here):
+def test_a_container_step_prints_and_ends_as_its_container_does(here):
     assert here.run(job_of(container("echo one; echo two"))).state is SUCCEEDED
     assert here.log() == b"one\ntwo\n"
     end = here.run(job_of(container("echo three; exit 7")), attempt=2)

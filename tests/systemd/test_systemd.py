@@ -89,7 +89,7 @@ def test_a_run_is_ended_with_all_that_it_started(place):
     assert services() == ""
 
 
-def test_it_ends_by_itself_within_its_grace(place):
+def test_a_confined_run_ends_by_itself_within_its_grace(place):
     executor = place.open()
     executor.launch(
         launch(confined(place, sh("trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done")))
@@ -100,7 +100,7 @@ def test_it_ends_by_itself_within_its_grace(place):
     assert (end.state, end.exit_code) == (CANCELLED, 7)
 
 
-def test_it_outlives_its_keeper_and_is_stopped_by_the_next(place):
+def test_a_confined_run_outlives_its_keeper_and_is_stopped_by_the_next(place):
     executor = place.open()
     executor.launch(launch(confined(place, sh("echo $$ > out/pid; sleep 600"))))
     pid = int(written(place.folder.parent / "out" / "pid"))
