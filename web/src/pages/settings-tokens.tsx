@@ -3,9 +3,9 @@
 import { useState } from "preact/hooks";
 import { path, send, session } from "../api/client";
 import type { NewToken, Role, TokenState } from "../api/types";
-import { useApi } from "../api/use";
+import type { Loaded } from "../api/use";
 import { FormDialog } from "../ui/dialog";
-import { Button, Card, Field, Loading, Problem } from "../ui/parts";
+import { Button, Card, Field, Problem } from "../ui/parts";
 import { Time } from "../ui/time";
 import { say } from "../ui/toast";
 
@@ -16,15 +16,17 @@ const ROLES: { role: Role; may: string }[] = [
   { role: "admin", may: "everything, and manage tokens" },
 ];
 
-export function Tokens() {
-  const { data, error, reload } = useApi<{ items: TokenState[] }>("/tokens");
+export interface TokenList {
+  items: TokenState[];
+}
+
+export function Tokens({ data, error, reload }: Loaded<TokenList>) {
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<NewToken | null>(null);
   const [leaving, setLeaving] = useState<TokenState | null>(null);
   return (
     <Card title="Tokens" aside={<Button isSmall onClick={() => setMaking(true)}>New token</Button>}>
       {error && <Problem error={error} onRetry={reload} />}
-      {!data && !error && <Loading />}
       {made && <Made token={made} onDone={() => setMade(null)} />}
       {data && (
         <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">

@@ -8,11 +8,14 @@ import { may } from "../state/session";
 import { theme } from "../state/theme";
 import { LOCAL_ZONE, zoneChoice } from "../state/zone";
 import { Card, Choice, Fact, Head, Loading, Problem } from "../ui/parts";
-import { Tokens } from "./settings-tokens";
+import { type TokenList, Tokens } from "./settings-tokens";
 
 export function SettingsPage() {
   const { data, error, reload } = useApi<Setting[] | { items: Setting[] }>("/settings");
   const settings = Array.isArray(data) ? data : data?.items;
+  const tokens = useApi<TokenList>(may("admin") ? "/tokens" : null);
+  // The list of tokens stands above that of the settings: were it shown later, it would push the settings down.
+  const isKnown = Boolean(settings || error) && Boolean(tokens.data || tokens.error || !may("admin"));
   return (
     <PageBody>
       <Head title="Settings" about="Set in evertick.toml, by EVERTICK_… environment variables or on the command line" />
@@ -50,10 +53,10 @@ export function SettingsPage() {
           </dl>
         </div>
       </Card>
-      {may("admin") && <Tokens />}
+      {!isKnown && <Loading />}
+      {isKnown && may("admin") && <Tokens {...tokens} />}
       {error && <Problem error={error} onRetry={reload} />}
-      {!settings && !error && <Loading />}
-      {settings && (
+      {isKnown && settings && (
         <Card title="This server">
           <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
             <table>
