@@ -33,8 +33,8 @@ ROOT = Path(__file__).parent.parent
 
 WORKERS_PER_CORE = 3.0
 """Much of the suite waits for processes, leases and browsers: more workers than cores keep the cores busy meanwhile."""
-FAST_WORKERS_PER_CORE = 1.0
-"""The fast tests wait for nothing, and each worker more collects all of them once more."""
+FAST_WORKERS_PER_CORE = 2.0
+"""The fast tests wait little, and each worker more collects all of them once more."""
 
 # No deadline: a busy machine is not a defect, and timings belong in bench/.
 settings.register_profile(
