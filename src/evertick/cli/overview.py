@@ -10,7 +10,7 @@ import click
 
 from evertick.cli.output import Column, Table, note, show
 from evertick.cli.runs import due_text, start_columns, state_text, took_text
-from evertick.cli.tables import plain_table
+from evertick.cli.tables import plain_table, state_of
 from evertick.cli.times import local_text
 from evertick.model.duration import duration_text
 from evertick.model.facts import WaitKind
@@ -94,8 +94,8 @@ def tables_of(found: Overview, room: int) -> list[Table]:
 
     run = Column("Run", "run", "cyan", wrap=True, optional=True)
     job = Column("Job", "job", "bold cyan")
-    running = (job, Column("State", state_text, "state"), Column("For", since, "green", right=True), _steps(), run)
-    due, state = Column("Due", due_text), Column("State", state_text, "state")
+    running = (job, Column("State", state_text, state_of), Column("For", since, "green", right=True), _steps(), run)
+    due, state = Column("Due", due_text), Column("State", state_text, state_of)
     waiting = (job, due, Column("Waits for", _waits, wrap=True), run)
     ahead = (
         job,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from evertick.cli.output import Column, Table
 from evertick.cli.runs import due_text, state_text, took_text
 from evertick.cli.step_tree import TreeLine, tree_of, with_items
+from evertick.cli.tables import state_of
 from evertick.cli.times import local_text
 from evertick.model.duration import duration_text
 from evertick.model.instant import from_datetime
@@ -75,7 +76,7 @@ def steps_table(lines: Sequence[StepLine], title: str = "", *, with_run: bool = 
     columns = (
         *first,
         Column("Step", "drawn", "bold"),
-        Column("State", "state", "state"),
+        Column("State", "state", state_of),
         Column("Took", _took, right=True),
         Column(
             "Tries", lambda line: line.step.tries if line.step is not None and line.step.tries > 1 else "", right=True

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evertick.cli.output import Column, Table
+from evertick.cli.tables import state_of
 from evertick.cli.times import local_text
 from evertick.model.duration import duration_text
 from evertick.model.instant import from_datetime
@@ -20,7 +21,7 @@ def runs_table(runs: Sequence[Run], title: str = "") -> Table:
 
     columns = (
         Column("Run", "run", "cyan", wrap=True),
-        Column("State", state_text, "state"),
+        Column("State", state_text, state_of),
         Column("Trigger", "trigger"),
         Column("Took", took_text, right=True),
         Column("Due", due_text, optional=True),

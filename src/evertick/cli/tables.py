@@ -43,7 +43,7 @@ STATE_STYLES = {
     "lost": "bold red",
     "error": "bold red",
     "fail": "bold red",
-    "on": "green",  # on time
+    "on time": "green",
     "late": "yellow",
     "down": "bold red",
 }
@@ -54,8 +54,8 @@ class Column:
     title: str
     show: str | Callable[[Row], object]
     """The attribute or key of the value, or a function from the row to the cell's value."""
-    style: str = ""
-    """A rich style, for a terminal; `state` picks the colour by the cell's first word."""
+    style: str | Callable[[Row], object] = ""
+    """A rich style, for a terminal; or a function from the row to the state that picks the colour."""
     right: bool = False
     wrap: bool = False
     optional: bool = False
@@ -72,8 +72,8 @@ class Column:
         found = ["" if value is None else value if type(value) is str else text_of(value) for value in values]
         return found if "".join(found).isprintable() else list(map(clean, found))
 
-    def style_of(self, text: str) -> str:
-        return STATE_STYLES.get(text.partition(":")[0].partition(" ")[0], "") if self.style == "state" else self.style
+    def style_of(self, row: Row) -> str:
+        return STATE_STYLES.get(str(self.style(row)), "") if callable(self.style) else self.style
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,11 @@ class Table:
 def value_of(row: Row, name: str) -> object:
     """An attribute of a result, or the value of a key."""
     return row.get(name) if isinstance(row, Mapping) else getattr(row, name)
+
+
+def state_of(row: Row) -> object:
+    """The state of a row, which picks the colour of a cell."""
+    return value_of(row, "state")
 
 
 def text_of(value: object) -> str:
@@ -187,8 +192,7 @@ def rich_table(table: Table, width: int) -> object:
         )
     for row in table.rows:
         # Cells are Text, so that rich parses no markup in a name.
-        texts = [column.text(row) for column in columns]
-        shown.add_row(*(Text(text, style=column.style_of(text)) for column, text in zip(columns, texts, strict=True)))
+        shown.add_row(*(Text(column.text(row), style=column.style_of(row)) for column in columns))
     return shown
 
 

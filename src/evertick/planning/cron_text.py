@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from evertick.planning.cron_grammar import Expression
 from evertick.planning.cron_pattern import DayRule
@@ -25,53 +26,66 @@ def describe_expression(expression: Expression, timezone: str) -> str:
     """The schedule as a sentence part: `At 09:00 on weekdays, Europe/Berlin`."""
     time = _time_phrase(expression)
     day, is_by_date = _day_phrase(expression.days)
-    if is_by_date and time.startswith("at "):
-        text = f"{day} {time}"
+    if is_by_date and time.is_at:
+        text = f"{day} {time.text}"
     elif day:
-        text = f"{time} {day}"
+        text = f"{time.text} {day}"
     else:
-        text = f"{time} every day" if time.startswith("at ") and "every" not in time else time
+        text = f"{time.text} every day" if time.is_at and not time.has_every else time.text
     text = text[0].upper() + text[1:]
     return text if timezone in _UTC_NAMES else f"{text}, {timezone}"
 
 
-def _time_phrase(expression: Expression) -> str:
+class _Phrase(NamedTuple):
+    """Times of a day in words, and what the words for its days depend on."""
+
+    text: str
+    is_at: bool
+    """`at 09:00`; otherwise `every 5 minutes`."""
+    has_every: bool = True
+    """Whether it says how often: `at 3 minutes of every hour`."""
+
+
+def _time_phrase(expression: Expression) -> _Phrase:
     seconds, minutes, hours = expression.seconds, expression.minutes, expression.hours
     if len(seconds) * len(minutes) * len(hours) <= _CLOCK_TIMES_MAX:
         clock = [_clock(h, m, s) for h in hours for m in minutes for s in seconds]
-        return f"at {_join(clock)}"
+        return _Phrase(f"at {_join(clock)}", is_at=True, has_every=False)
+    within, has_every = "", True
     if len(hours) == 24:
-        within = ""
+        pass  # without `within`, the phrases below say "every hour"
     elif len(hours) == 1 or _is_run(hours):
         within = f" from {_clock(hours[0], minutes[0], seconds[0])} to {_clock(hours[-1], minutes[-1], seconds[-1])}"
+        has_every = False
     elif step := _step(hours, 24):
         within = f" of every {_ordinal(step)} hour"
     else:
-        within = f" of {_count('hour', hours)}"
+        within, has_every = f" of {_count('hour', hours)}", False
     if seconds == (0,):
-        return _minutes_phrase(minutes, hours, within)
-    return _seconds_phrase(seconds, minutes, within)
+        return _minutes_phrase(minutes, hours, within, has_every=has_every)
+    return _seconds_phrase(seconds, minutes, within, has_every=has_every)
 
 
-def _minutes_phrase(minutes: Sequence[int], hours: Sequence[int], within: str) -> str:
+def _minutes_phrase(minutes: Sequence[int], hours: Sequence[int], within: str, *, has_every: bool) -> _Phrase:
     step = _step(minutes, 60)
     if step == 1:
-        return f"every minute{within}"
+        return _Phrase(f"every minute{within}", is_at=False)
     if step:
-        return f"every {step} minutes{within}"
+        return _Phrase(f"every {step} minutes{within}", is_at=False)
     hour_step = _step(hours, 24)
     if len(minutes) == 1:
         past = "" if minutes[0] == 0 else f" at {minutes[0]} past"
         if hour_step == 1:
-            return f"every hour{past}"
+            return _Phrase(f"every hour{past}", is_at=False)
         if hour_step:
-            return f"every {hour_step} hours{past}"
+            return _Phrase(f"every {hour_step} hours{past}", is_at=False)
         if _is_run(hours):
-            return f"every hour from {_clock(hours[0], minutes[0], 0)} to {_clock(hours[-1], minutes[0], 0)}"
-    return f"at {_count('minute', minutes)}{within or ' of every hour'}"
+            text = f"every hour from {_clock(hours[0], minutes[0], 0)} to {_clock(hours[-1], minutes[0], 0)}"
+            return _Phrase(text, is_at=False)
+    return _Phrase(f"at {_count('minute', minutes)}{within or ' of every hour'}", is_at=True, has_every=has_every)
 
 
-def _seconds_phrase(seconds: Sequence[int], minutes: Sequence[int], within: str) -> str:
+def _seconds_phrase(seconds: Sequence[int], minutes: Sequence[int], within: str, *, has_every: bool) -> _Phrase:
     step = _step(seconds, 60)
     if step == 1:
         text = "every second"
@@ -81,10 +95,11 @@ def _seconds_phrase(seconds: Sequence[int], minutes: Sequence[int], within: str)
         text = f"at {_count('second', seconds)}"
     minute_step = _step(minutes, 60)
     if minute_step == 1:
-        return f"{text}{within}" if step else f"{text} of every minute{within}"
+        return _Phrase(f"{text}{within}" if step else f"{text} of every minute{within}", is_at=not step)
     if minute_step:
-        return f"{text} of every {_ordinal(minute_step)} minute{within}"
-    return f"{text} of {_count('minute', minutes)}{within or ' of every hour'}"
+        return _Phrase(f"{text} of every {_ordinal(minute_step)} minute{within}", is_at=not step)
+    text = f"{text} of {_count('minute', minutes)}{within or ' of every hour'}"
+    return _Phrase(text, is_at=not step, has_every=has_every)
 
 
 def _day_phrase(rule: DayRule) -> tuple[str, bool]:

@@ -13,7 +13,7 @@ import click
 from evertick.cli import times
 from evertick.cli.exits import FAILED
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.output import Column, Table, counted, is_terminal, note, output_option, show, show_text
+from evertick.cli.output import Column, Row, Table, counted, is_terminal, note, output_option, show, show_text
 from evertick.cli.target import Target
 from evertick.cli.target_options import ledger_options
 
@@ -62,8 +62,12 @@ def check(target: Target, output: str) -> None:
 
     findings = admin.check(target.require_url())
     rows = [finding._asdict() for finding in findings]
+
+    def level(row: Row) -> str:
+        return "ok" if row["is_fine"] else "warn"
+
     columns = (
-        Column("Check", lambda row: "ok" if row["is_fine"] else "warn", "state"),
+        Column("Check", level, level),
         Column("Finding", _finding_text, wrap=True),
     )
     show(output, rows, Table(columns, rows), name="text")

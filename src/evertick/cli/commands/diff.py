@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -121,9 +122,12 @@ def _some(sign: str, lines: Sequence[str], most: int | None) -> Iterator[str]:
 
 
 def _moved(one: MovedOccurrence, zone: str) -> str:
-    before, after = _local(one.before, zone), _local(one.after, zone)
-    day, _, clock = after.rpartition(" ")
-    return f"{before} -> {clock if before.startswith(f'{day} ') else after}"
+    from evertick.model.instant import from_datetime
+    from evertick.operations.time_text import clock_text
+
+    is_same_day = one.before.astimezone(ZoneInfo(zone)).date() == one.after.astimezone(ZoneInfo(zone)).date()
+    after = clock_text(from_datetime(one.after), zone, exact=True) if is_same_day else _local(one.after, zone)
+    return f"{_local(one.before, zone)} -> {after}"
 
 
 def _local(at: datetime, zone: str) -> str:

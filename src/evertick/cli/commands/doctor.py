@@ -45,7 +45,7 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: 
     found = list(run_checks(_checks(target, is_full=is_full)))
     rows = [one._asdict() for one in found]
     columns = (
-        Column("", "level", "state"),
+        Column("", "level", lambda row: row["level"]),
         Column("Check", "check", "bold"),
         Column("Finding", lambda row: row["finding"] + (f" → {row['next']}" if row["next"] else ""), wrap=True),
     )

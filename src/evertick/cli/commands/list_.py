@@ -109,10 +109,12 @@ def jobs_table(jobs: Sequence[Job], at: int, wrong: Collection[str] = ()) -> Tab
 
     columns = (
         Column("Job", "job", "bold cyan"),
-        Column("Status", lambda job: f"{job.status}{' (stale)' if job.file in wrong else ''}", "state"),
-        Column("Light", lambda job: job.light or "-", "state"),
+        Column("Status", lambda job: f"{job.status}{' (stale)' if job.file in wrong else ''}", lambda job: job.status),
+        Column("Light", lambda job: job.light or "-", lambda job: job.light),
         Column("Next in", wait, "green", right=True),
-        Column("Last run", lambda job: state_text(job.last) if job.last else "-", "state"),
+        Column(
+            "Last run", lambda job: state_text(job.last) if job.last else "-", lambda job: job.last and job.last.state
+        ),
         Column("Description", lambda job: job.description.strip().partition("\n")[0], wrap=True, optional=True),
         Column("Next run", next_time, optional=True),
         Column("Last due", last_due, "dim", optional=True),

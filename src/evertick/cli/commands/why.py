@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -38,12 +39,12 @@ def why(job: str, time: str | None, target: Target, output: str) -> None:
 
 def _tell(answer: Why) -> None:
     from evertick.model.instant import from_datetime
-    from evertick.operations.time_text import moment_text
+    from evertick.operations.time_text import clock_text, moment_text
 
     zone, at = answer.timezone, from_datetime(answer.scheduled_for)
-    shown, in_utc = moment_text(at, zone), moment_text(at, "UTC")
-    day, _, clock = in_utc.partition(" ")
-    utc = "" if shown == in_utc else f" ({clock if shown.startswith(day) else in_utc} UTC)"
-    show_text(f"{answer.job}  {shown} {zone}{utc}   {answer.verdict}", bold=True)
+    local, utc = (answer.scheduled_for.astimezone(ZoneInfo(name)).replace(tzinfo=None) for name in (zone, "UTC"))
+    in_utc = clock_text(at, "UTC") if local.date() == utc.date() else moment_text(at, "UTC")
+    beside = "" if local == utc else f" ({in_utc} UTC)"
+    show_text(f"{answer.job}  {moment_text(at, zone)} {zone}{beside}   {answer.verdict}", bold=True)
     for line in (*answer.sentences, *answer.next_steps):
         show_text(f"  {line}")
