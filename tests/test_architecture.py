@@ -57,7 +57,7 @@ api          long_lived errors model settings location definitions store stores 
 cli          long_lived mounts errors model settings location planning routing loop definitions store \
              operations wiring service once forecast api stores executors client
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
-evertick     errors model settings planning definitions store executor operations service library client
+evertick     errors model settings planning definitions store executor executors operations service library client
 __main__     cli
 """
 ALLOWED = {row.split()[0]: set(row.split()[1:]) for row in ARROWS.strip().splitlines()}
@@ -81,6 +81,8 @@ MAY_NAME = {
         *("evertick.executors.keeper.lease.", "evertick.executors.keeper.unconfirmed."),
         "evertick.executors.protocol.",
     ),
+    # The public names of a run's context.
+    "evertick": ("evertick.executors.context.",),
     # A program's own composition root: it adds its functions to what the service is put together from.
     "library": ("evertick.stores.", "evertick.executors."),
     # A server in a process of its own opens its own ledger, and reads logs where they lie.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         StoreError,
         StoreUnavailable,
     )
-    from evertick.library.context import RunContext, StopRequested
+    from evertick.executors.context import RunContext, StopRequested
     from evertick.library.events import Event
     from evertick.library.scheduler import Scheduler
     from evertick.model.duration import format_duration, parse_duration
@@ -106,7 +106,7 @@ _HOMES = {
         *("InvalidArgument", "MemberUnavailable", "NotFound", "SchedulerLockError", "SchemaTooNew"),
         *("ServerUnavailable", "SettingsError", "StoreCorrupt", "StoreError", "StoreUnavailable"),
     ),
-    "evertick.library.context": ("RunContext", "StopRequested"),
+    "evertick.executors.context": ("RunContext", "StopRequested"),
     "evertick.library.events": ("Event",),
     "evertick.library.scheduler": ("Scheduler",),
     "evertick.model.duration": ("format_duration", "parse_duration"),

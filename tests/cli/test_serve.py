@@ -1,4 +1,4 @@
-"""`evertick serve` as a process: how it starts, what it answers, and what becomes of runs when it stops."""
+"""`evertick serve` as a process: how it starts, what it answers, and what happens to runs when it stops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from evertick.model.plain_json import object_in, whole_in
-from evertick.operations.live import scheduler_of
+from evertick.operations.scheduler_report import scheduler_at
 from evertick.settings import Settings
 from tests.cli.invoke import completed
 
@@ -46,7 +46,7 @@ class Serve:
         self.file = folder.parent / f"{folder.name}-said-{time.monotonic_ns()}"
         with self.file.open("wb") as said:
             self.process = subprocess.Popen(command, stderr=said, stdin=subprocess.DEVNULL, env=self.env)
-        self.live = scheduler_of(folder)
+        self.live = scheduler_at(Settings().state_folder(folder))
 
     @property
     def said(self) -> str:
@@ -169,7 +169,7 @@ class TestAnswering:
             environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "3000000"}
             with Serve(folder, "--patience", "0", **environ) as serve:
                 assert manager.recv(4096).decode().split("\n")[0] == "READY=1"
-                assert scheduler_of(folder).status() is not None
+                assert scheduler_at(Settings().state_folder(folder)).status() is not None
                 assert [manager.recv(4096) for _ in range(2)] == [b"WATCHDOG=1", b"WATCHDOG=1"]
                 serve.process.send_signal(signal.SIGTERM)
                 while manager.recv(4096) != b"STOPPING=1":
@@ -182,7 +182,7 @@ def test_what_the_node_needs_may_lie_elsewhere_and_the_folder_only_says_where(fo
     (folder / "evertick.toml").write_text('state = "../state"\n')
     with Serve(folder, "--patience", "0") as serve:
         wait_for(lambda: "succeeded" in serve.said, "nothing ran")
-        assert scheduler_of(folder, Settings.load(folder, {})).status() is not None
+        assert scheduler_at(Settings.load(folder, {}).state_folder(folder)).status() is not None
         assert "succeeded" in serve.run("history", "often", "-o", "csv")
         serve.process.send_signal(signal.SIGTERM)
         assert serve.end() == 0

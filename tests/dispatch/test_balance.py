@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.loop.balance import share_of
-from evertick.model.ledger import BUCKETS
+from evertick.model.ledger import BUCKETS, share_of
 
 names = st.sets(st.text("abcdefgh", min_size=1, max_size=5), min_size=1, max_size=20)
 

@@ -1,4 +1,4 @@
-"""Several nodes: a lease that may be over, runs on other nodes, and shares of the buckets."""
+"""Several nodes: a lease that may have ended, runs on other nodes, and shares of the buckets."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.loop.balance import share_of
 from evertick.loop.effects import Reconcile
 from evertick.loop.messages import ForwardedReport, LeaseRenewed, NodesSeen, RunFinished, RunLost
 from evertick.model.attempts import read_attempts
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.ledger import BUCKETS, Batch, Request, RequestKind, RunsHeld
+from evertick.model.ledger import BUCKETS, Batch, Request, RequestKind, RunsHeld, share_of
 from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey

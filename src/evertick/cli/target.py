@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evertick.executors.logs import Logs
     from evertick.model.job import Job
     from evertick.model.plain_json import Json
-    from evertick.operations.live import ControlClient
+    from evertick.operations.context import Live
     from evertick.operations.local import LocalOperations
     from evertick.operations.protocol import Operations
     from evertick.operations.run_logs import RunLogs
@@ -122,11 +122,11 @@ class Target:
                 declared_blackouts=(settings.origins.get("blackouts", "the settings"), settings.blackouts),
             )
 
-    def _scheduler(self) -> ControlClient | None:
+    def _scheduler(self) -> Live | None:
         """The control socket of the folder's scheduler, unless the user named another ledger."""
-        from evertick.operations.live import ControlClient
+        from evertick.operations.scheduler_report import scheduler_at
 
-        return None if self.state is None or self.is_ledger_named else ControlClient(self.state)
+        return None if self.state is None or self.is_ledger_named else scheduler_at(self.state)
 
     def settings(self) -> Settings:
         """The folder's settings, with the fleet that its scheduler was started with."""

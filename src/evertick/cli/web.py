@@ -41,7 +41,7 @@ class WebThread:
         from evertick.api.factory import open_app_state
         from evertick.api.server import ApiServer
         from evertick.errors import EvertickError
-        from evertick.operations.live import scheduler_of
+        from evertick.operations.scheduler_report import scheduler_at
 
         service = self._service
         try:
@@ -52,7 +52,7 @@ class WebThread:
                 service.settings,
                 service.state_folder,
                 folder=service.folder,
-                control=scheduler_of(service.folder, service.settings),
+                control=scheduler_at(service.state_folder),
                 is_firing=service.node.is_firing,
             )
             self._server = ApiServer(app_state)

@@ -11,7 +11,6 @@ from evertick.dispatch.clock import Clock
 from evertick.dispatch.lookup import read_gained
 from evertick.dispatch.runs_lease import RunsLease
 from evertick.errors import StoreError, StoreUnavailable
-from evertick.loop.balance import share_of
 from evertick.loop.messages import BucketsLost, LeaseRenewed, Message, NodesSeen, OrphansFound
 from evertick.model.instant import SECOND
 from evertick.model.ledger import (
@@ -22,6 +21,7 @@ from evertick.model.ledger import (
     bucket_lease,
     nodes_forgotten,
     runs_held,
+    share_of,
 )
 from evertick.store import Ledger
 

@@ -284,7 +284,7 @@ def _labels(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 def _offers(named: dict[str, str], others: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     """The resources of this machine, overridden by the options; 0 offers none."""
     from evertick.errors import SettingsError
-    from evertick.executors.fleet.machine import detect_resources
+    from evertick.executors.fleet.reservations import detect_resources
     from evertick.model.resources import is_resource_name, parse_amount, resources_of
 
     found = dict(detect_resources())

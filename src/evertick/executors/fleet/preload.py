@@ -12,9 +12,9 @@ import os
 from distributed import Scheduler, Worker
 
 from evertick.errors import SettingsError
-from evertick.executors.fleet.machine import detect_resources
 from evertick.executors.fleet.member import MemberPlugin, read_labels
 from evertick.executors.fleet.relay import Relay
+from evertick.executors.fleet.reservations import detect_resources
 from evertick.model.member import is_member_name
 
 

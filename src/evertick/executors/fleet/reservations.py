@@ -1,4 +1,4 @@
-"""The resources reserved by a member's attempts; kept on disk, because attempts outlive the worker."""
+"""The resources of a member, and those that its attempts reserve; kept on disk, as attempts outlive the worker."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
+
 from evertick.executor import AttemptId
-from evertick.model.resources import Resources, lacking, resources_of, total
+from evertick.model.resources import CPU, GPUS, MEMORY, THOUSAND, Resources, lacking, resources_of, total
 from evertick.model.run import RunKey
 
 FILE: Final = "reservations.json"
 STARTING_SECONDS: Final = 60.0
 """An attempt that has not started by then never will: its launch or its keeper was lost."""
+_CGROUP: Final = Path("/sys/fs/cgroup")
+_NVIDIA: Final = Path("/proc/driver/nvidia/gpus")
 
 
 class Reservations:
@@ -76,3 +80,24 @@ class Reservations:
         scratch = self._path.with_suffix(".new")
         scratch.write_text(json.dumps(plain))
         os.replace(scratch, self._path)
+
+
+def detect_resources(cgroup: Path = _CGROUP, nvidia: Path = _NVIDIA) -> Resources:
+    """CPU, memory and NVIDIA's GPUs of this machine, or of its container."""
+    cpu = len(os.sched_getaffinity(0)) * THOUSAND
+    quota, _, period = _read(cgroup / "cpu.max").partition(" ")
+    if quota.isdigit() and period.isdigit() and int(period):
+        cpu = min(cpu, int(quota) * THOUSAND // int(period))
+    memory = psutil.virtual_memory().total
+    limit = _read(cgroup / "memory.max")
+    if limit.isdigit():
+        memory = min(memory, int(limit))
+    gpus = len(list(nvidia.iterdir())) if nvidia.is_dir() else 0
+    return resources_of({CPU: cpu, MEMORY: memory, GPUS: gpus * THOUSAND})
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
