@@ -24,13 +24,13 @@ __all__ = [
     "AttemptId",
     "Capabilities",
     "Executor",
-    "HasKeepers",
-    "HasLanes",
-    "HearsOfSubRuns",
     "KeeperHealth",
+    "KeptExecutor",
+    "LanedExecutor",
     "LeasedExecutor",
     "Member",
     "PlacedExecutor",
+    "SubRunExecutor",
 ]
 
 SILENT_SECONDS = 5.0
@@ -81,7 +81,7 @@ class Attempt(Protocol):
         ...
 
 
-class HearsOfSubRuns(Protocol):
+class SubRunExecutor(Protocol):
     """An executor whose steps may request runs of other jobs, and which receives their results."""
 
     def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
@@ -112,13 +112,13 @@ class KeeperHealth(NamedTuple):
         return self.silent_seconds >= SILENT_SECONDS
 
 
-class HasLanes(Protocol):
+class LanedExecutor(Protocol):
     """An executor whose launches take lanes."""
 
     def lanes(self) -> Mapping[str, Mapping[str, int]]: ...
 
 
-class HasKeepers(Protocol):
+class KeptExecutor(Protocol):
     """An executor whose attempts run in keeper processes, which may hang."""
 
     def keepers(self) -> Sequence[KeeperHealth]: ...
@@ -152,11 +152,11 @@ class LeasedExecutor(Protocol):
 class Capabilities:
     """What only some executors can do; None where this one cannot."""
 
-    sub_runs: HearsOfSubRuns | None = None
+    sub_runs: SubRunExecutor | None = None
     placement: PlacedExecutor | None = None
     leases: LeasedExecutor | None = None
-    lanes: HasLanes | None = None
-    keepers: HasKeepers | None = None
+    lanes: LanedExecutor | None = None
+    keepers: KeptExecutor | None = None
 
 
 class Executor(Protocol):

@@ -130,7 +130,7 @@ class Node:
         if capabilities.announcements is not None:
             self.attachments.insert(0, RequestListener(capabilities.announcements, self.claim_now))
         if capabilities.integrity_checks is not None:
-            integrity = IntegrityCheck(capabilities.integrity_checks, self._clock, self.observers.tell_of_damage)
+            integrity = IntegrityCheck(capabilities.integrity_checks, self._clock, self.observers.report_damage)
             self.observers.status.extra["integrity"] = integrity.status
             self.attachments.insert(0, integrity)
         tasks = (self._keep_lock, self._maintain, self._show_next)

@@ -1,4 +1,4 @@
-"""An API on a real ledger, with somebody of each role at the door."""
+"""An API on a real ledger, with a client for each role."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FakeControl:
     def status(self):
         return self.told
 
-    def look(self):
+    def announce_requests(self):
         self.looks += 1
 
     def events(self, after=None, feed=None):  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Do pages hear what happens, in order, and does nobody wait for one that does not listen?"""
+"""Does each page receive every event in order, and does no other wait for one that does not read?"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_listener_receives_everything_in_order():
         waiting = [asyncio.ensure_future(take(page, 5)) for page in pages]
         while feed.listeners < 3:
             await asyncio.sleep(0)
-        threading.Thread(target=lambda: deque(map(feed.tell, map(event, range(5))))).start()
+        threading.Thread(target=lambda: deque(map(feed.publish, map(event, range(5))))).start()
         heard = await asyncio.gather(*waiting)
         for page in pages:
             await page.aclose()
@@ -55,7 +55,7 @@ def test_a_client_that_returns_continues_where_it_was():
     async def scene():
         feed = Feed()
         for number in range(5):
-            feed.tell(event(number))
+            feed.publish(event(number))
         page = listen(feed, after=3)
         return [told.number for told in await take(page, 2)]
 
@@ -65,7 +65,7 @@ def test_a_client_that_returns_continues_where_it_was():
 def test_a_client_that_returns_too_late_or_from_another_feed_must_read_again():
     async def scene(after):
         feed = Feed()
-        feed.tell(event(1))
+        feed.publish(event(1))
         return [told.kind for told in await take(listen(feed, after=after), 1)]
 
     assert asyncio.run(scene(after=99)) == asyncio.run(scene(after=-1)) == [RESET]
@@ -79,7 +79,7 @@ def test_a_page_that_does_not_read_loses_events_and_learns_how_many():
         while not feed.listeners:
             await asyncio.sleep(0)
         for number in range(QUEUE_MAX + 10):
-            feed.tell(event(number))
+            feed.publish(event(number))
         heard = [await first, *await take(page, 2)]
         return [told.kind for told in heard]
 
@@ -94,7 +94,7 @@ def test_what_happens_in_a_burst_goes_to_a_page_in_handfuls_and_is_written_once(
         while feed.listeners < 2:
             await asyncio.sleep(0)
         for number in range(300):
-            feed.tell(event(number))
+            feed.publish(event(number))
         heard = [await one for one in first]
         for page, some in zip(pages, heard, strict=True):
             while len(some) < 300:
@@ -125,7 +125,7 @@ def test_a_failing_watcher_affects_no_other(caplog):
         raise ZeroDivisionError
 
     feed.watchers += [fail, heard.append]
-    feed.tell(event(1))
+    feed.publish(event(1))
     assert heard == [event(1)]
     assert "feed.watcher_failed" in caplog.text
 
@@ -140,7 +140,7 @@ class RestartedScheduler(Control):
     def status(self):
         return None
 
-    def look(self):
+    def announce_requests(self):
         pass
 
     def events(self, after=None, feed=None):
@@ -213,6 +213,6 @@ def test_of_a_change_to_very_many_jobs_only_that_much_has_changed_is_reported():
     feed = Feed()
     heard: list[Any] = []
     feed.watchers.append(heard.append)
-    feed.tell_jobs([f"job-{number}" for number in range(JOBS_MAX + 1)])
-    feed.tell_jobs([])
+    feed.publish_jobs([f"job-{number}" for number in range(JOBS_MAX + 1)])
+    feed.publish_jobs([])
     assert [told["kind"] for told in heard] == [RESET, RESET]

@@ -1,4 +1,4 @@
-"""Is each run that ended a trace, from its occurrence down to its steps?"""
+"""Is each run that ended a trace, from its occurrence to its steps?"""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def traced(operations, *events):
     traces = Traces(operations.run, exporter, "a1")
     traces.start()
     for event in events:
-        traces.heard(event)
+        traces.receive(event)
     traces.stop()
     return {span.name: span for span in exporter.get_finished_spans()}
 
@@ -114,7 +114,7 @@ def test_a_storm_drops_traces_and_delays_no_run(operations, monkeypatch):
     traces = Traces(look, Exporter(), "a1")
     traces.start()
     for _ in range(10):
-        traces.heard({"kind": "run", "run": key(1).run_id, "state": "failed"})
+        traces.receive({"kind": "run", "run": key(1).run_id, "state": "failed"})
     hold.set()
     assert traces.dropped >= 7
     traces.stop()

@@ -1,4 +1,4 @@
-"""Do traces arrive at a collector, over HTTP and in the form that collectors read?"""
+"""Do traces arrive at a collector over HTTP, in the format that collectors read?"""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_trace_arrives(operations, monkeypatch, settings, refusals, path):
         traces = traces_of(operations.run, "a1")
         assert traces is not None
         traces.start()
-        traces.heard(ENDED)
+        traces.receive(ENDED)
         traces.stop(60)
         spans = collector.wait_for("occurrence etl", "run", "attempt 1", "step load")
     assert {one for one, _ in collector.requests} == {path}

@@ -1,4 +1,4 @@
-"""The socket of a scheduler, with clients that behave, that do not, and that are many."""
+"""The control socket of a scheduler, with well-behaved clients, broken ones, and many of them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class TestAsking:
         assert scene.client.status() == {"node": "a1", "last": 0}
 
     def test_a_request_is_looked_for_at_once(self, scene):
-        scene.client.look()
+        scene.client.announce_requests()
         wait_for(lambda: scene.looks == ["looked"], "it to look")
         with scene.connection() as one:
             one.sendall(b'{"ask": "look"}\n')
@@ -106,7 +106,7 @@ class TestAsking:
         assert len(scene.looks) == 2
 
     def test_where_nobody_answers_nobody_looks_and_nothing_fails(self, tmp_path):
-        ControlClient(tmp_path).look()
+        ControlClient(tmp_path).announce_requests()
 
     def test_where_nobody_answers_there_is_no_status_and_there_are_no_events(self, tmp_path):
         client = ControlClient(tmp_path)

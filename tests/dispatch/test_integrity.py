@@ -1,4 +1,4 @@
-"""Is a damaged ledger found in the background, and told to everyone who should know?"""
+"""Is a damaged ledger found in the background, and reported on every surface?"""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_a_message_goes_to_the_channels_that_the_settings_name(monkeypatch):
         state, Inbox(), clock, {}, NotifyConfig(ledger_channels=(Slack("https://hooks.example/x"),)), 100
     )
     sent: list[Any] = []
-    monkeypatch.setattr(outlook.announcer, "tell", sent.append)
-    outlook.tell_of_damage("row 3 missing")
+    monkeypatch.setattr(outlook.announcer, "announce", sent.append)
+    outlook.report_damage("row 3 missing")
     ((message),) = sent
     assert (message.event, message.detail, "node-a is damaged" in message.text) == (DAMAGED, "row 3 missing", True)
-    Observers(state, Inbox(), clock, {}, NotifyConfig(), 100).tell_of_damage("nobody wants to hear it")
+    Observers(state, Inbox(), clock, {}, NotifyConfig(), 100).report_damage("nobody wants to hear it")

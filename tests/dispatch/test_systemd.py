@@ -1,4 +1,4 @@
-"""What a service manager hears, on a real datagram socket."""
+"""What a service manager receives, on a real datagram socket."""
 
 from __future__ import annotations
 
@@ -112,6 +112,6 @@ def test_a_service_manager_that_does_not_read_blocks_nothing(tmp_path):
     found = Manager(str(tmp_path / "notify"))
     told = ServiceManager(lambda: 0.0, found.environ)
     for _ in range(10_000):
-        told.tell("STATUS=well")
+        told.notify("STATUS=well")
     assert Path(found.environ["NOTIFY_SOCKET"]).exists()
     found.socket.close()

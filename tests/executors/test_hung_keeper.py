@@ -1,4 +1,4 @@
-"""Is a keeper that does not answer noticed and replaced, with every run accounted for and none of them twice?"""
+"""Is a keeper that does not answer noticed and replaced, with every run accounted for and none started twice?"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_connection_is_pinged_and_given_time_to_answer_before_it_times_out():
     liveness = Liveness(30.0, 100.0)
     assert not liveness.has_timed_out(129.0), "it was greeted, and has not answered yet"
     assert liveness.has_timed_out(130.0)
-    liveness.heard(129.0)
+    liveness.note_answer(129.0)
     assert not liveness.should_ping(200.0), "one that cannot answer is not pinged"
     assert not liveness.has_timed_out(200.0)
     liveness.can_ping = True
@@ -40,7 +40,7 @@ def test_a_connection_is_pinged_and_given_time_to_answer_before_it_times_out():
     assert not liveness.has_timed_out(201.0), "it had no time to answer: this process was suspended"
     assert liveness.silent_seconds(201.0) == 1.0
     assert liveness.has_timed_out(210.0)
-    liveness.heard(210.5)
+    liveness.note_answer(210.5)
     assert not liveness.has_timed_out(211.0)
     assert liveness.silent_seconds(211.0) == 0.0
 

@@ -1,4 +1,4 @@
-"""What a scheduler makes of what members say, without any member: a clock that obeys and a line that may be dead."""
+"""What a scheduler decides about its members, without any member: with a set clock and a line that may be dead."""
 
 from __future__ import annotations
 
@@ -451,11 +451,11 @@ def test_a_member_cannot_send_as_another(monkeypatch):
     board = Relay()
     scheduler: Any = SimpleNamespace(workers={"tcp://a": SimpleNamespace(name="ex-a")})
     board._scheduler = scheduler
-    monkeypatch.setattr(board, "_tell", told.append)
+    monkeypatch.setattr(board, "_broadcast", told.append)
     for name, address in (("ex-b", "tcp://a"), ("ex-a", "tcp://nobody"), ("ex-a", "tcp://a")):
         card = messages.Heartbeat(name, (), True, 0, 0, "1", "first", 0.0, 0, 0).to_plain()
         board._shown({**card, "more": "than that"}, address)
-        board._said(b"word", address)
+        board._forward(b"word", address)
     assert told == [{"card": card, "address": "tcp://a"}, {"member": "ex-a", "lines": b"word"}]
 
 

@@ -1,4 +1,4 @@
-"""Do certificates renew themselves in time, and can the authority behind all of them be replaced while it is used?"""
+"""Do certificates renew themselves in time, and can their authority be replaced while it is in use?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.hub_folder import hub_address_in, provide
 from evertick.executors.fleet.identity import Role
-from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_renewal
+from evertick.executors.fleet.renewal import LOOK_SECONDS, needs_renewal, renew_if_due
 from evertick.executors.fleet.settings import CERT_FILE, NEXT_KEY_FILE, Certificates, fleet_at
 from evertick.executors.fleet.silent_connections import AT_ONCE
 from evertick.loop.effects import Launch
@@ -111,11 +111,11 @@ def test_a_certificate_is_replaced_when_a_third_of_its_life_is_left(
     at(0)
     before = cert_in(folder)
     assert needs_renewal(Certificates.in_folder(folder)) is is_due
-    pause = look_after(folder)
+    pause = renew_if_due(folder)
     assert (cert_in(folder).serial_number != before.serial_number) is is_due
     assert not needs_renewal(Certificates.in_folder(folder))
     assert 0 < pause <= LOOK_SECONDS
-    assert look_after(folder)  # what it has now is taken
+    assert renew_if_due(folder)  # what it has now is taken
 
 
 def test_files_of_the_hub_and_of_the_operator_are_left_alone(hub, tmp_path, at):
@@ -123,7 +123,7 @@ def test_files_of_the_hub_and_of_the_operator_are_left_alone(hub, tmp_path, at):
     hub.authority.issue(tmp_path / "by-hand", Role.MEMBER, "ex-a")
     at(0)
     before = cert_in(tmp_path / "by-hand")
-    assert look_after(tmp_path / "by-hand") == look_after(hub.folder / "scheduler") == LOOK_SECONDS
+    assert renew_if_due(tmp_path / "by-hand") == renew_if_due(hub.folder / "scheduler") == LOOK_SECONDS
     assert cert_in(tmp_path / "by-hand") == before
 
 
@@ -133,7 +133,7 @@ def test_a_revoked_certificate_is_not_renewed(hub, tmp_path, at):
     at(0)
     hub.authority.revoke("ex-a")
     with pytest.raises(Conflict, match="revoked"):
-        look_after(tmp_path / "ex-a")
+        renew_if_due(tmp_path / "ex-a")
 
 
 @pytest.mark.parametrize("sends", [b"", b"\x16\x03\x01"], ids=["nothing", "half a hello"])
@@ -222,16 +222,16 @@ class TestRotationOfTheAuthority:
             hub.authority.finish_rotation()
         hub.look()
         for folder in machines:
-            look_after(folder)
+            renew_if_due(folder)
         assert {signer_of(folder) for folder in (*machines, hub.folder / "hub")} == {first}
         shutil.copytree(machines[0], tmp_path / "stolen")
         hub.authority.finish_rotation()
         hub.look()
         for folder in machines:
-            look_after(folder)
+            renew_if_due(folder)
         assert first not in {signer_of(folder) for folder in (*machines, hub.folder / "hub", hub.folder / "scheduler")}
         assert fingerprint_of(hub.authority.ca) == following
-        assert look_after(tmp_path / "stolen"), "the former ones are good for an hour more"
+        assert renew_if_due(tmp_path / "stolen"), "the former ones are good for an hour more"
         assert not hub.authority.forget_former()
         at(2 * HOUR)
         assert hub.authority.forget_former()
@@ -239,7 +239,7 @@ class TestRotationOfTheAuthority:
         hub.look()
         assert (hub.authority.ca, hub.authority.next_fingerprint) == (hub.authority.signing, "")
         for folder in machines:
-            look_after(folder)
+            renew_if_due(folder)
             assert (folder / "ca.pem").read_bytes() == hub.authority.signing
 
     def test_a_certificate_of_the_former_authority_does_not_get_in_when_that_is_forgotten(self, hub, tmp_path, at):
@@ -256,12 +256,12 @@ class TestRotationOfTheAuthority:
         former.issue(tmp_path / "forged", Role.SCHEDULER, "mallory", address=hub.address)
         (tmp_path / "forged" / "ca.pem").write_bytes(hub.authority.signing)
         with pytest.raises(ExecutorUnavailable):
-            look_after(tmp_path / "forged")
+            renew_if_due(tmp_path / "forged")
 
     def test_a_rotation_that_is_cut_short_has_happened_or_not(self, hub, machines, monkeypatch):
         following = hub.authority.begin_rotation()
         for folder in machines:
-            look_after(folder)
+            renew_if_due(folder)
 
         def cut() -> None:
             raise KeyboardInterrupt
@@ -273,7 +273,7 @@ class TestRotationOfTheAuthority:
         assert fingerprint_of(hub.authority.signing) == following
         hub.look()
         for folder in machines:
-            look_after(folder)
+            renew_if_due(folder)
             assert signer_of(folder) == signer_of(hub.folder / "hub")
         with pytest.raises(Conflict, match="no rotation is in progress"):
             hub.authority.finish_rotation()
@@ -293,17 +293,17 @@ class TestRotationOfTheAuthority:
         hub.authority.finish_rotation(is_forced=True)
         hub.look()
         with pytest.raises(ExecutorUnavailable):
-            look_after(machines[0])
+            renew_if_due(machines[0])
 
     def test_a_machine_joins_at_every_stage(self, hub, tmp_path):
         for number, step in enumerate((lambda: None, hub.authority.begin_rotation, hub.authority.finish_rotation)):
             for known in range(number):
-                look_after(tmp_path / f"ex-{known}")
+                renew_if_due(tmp_path / f"ex-{known}")
             step()
             hub.look()
             folder, name = tmp_path / f"ex-{number}", f"ex-{number}"
             enrol(hub.address.url, hub.authority.invite(hub.address.join_port), name, folder)
-            assert look_after(folder)
+            assert renew_if_due(folder)
 
     def test_a_stranger_cannot_put_its_authority_beside_the_one_that_a_token_names(self, hub, tmp_path, monkeypatch):
         token = hub.authority.invite(hub.address.join_port)

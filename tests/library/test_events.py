@@ -1,4 +1,4 @@
-"""Whether those who listen hear what happens, and whether they can harm anybody."""
+"""Whether listeners receive events, and cannot disturb the scheduler or each other."""
 
 from __future__ import annotations
 
@@ -174,10 +174,10 @@ def test_a_listener_that_is_far_behind_loses_the_oldest_and_is_told_how_many(cap
     listeners = Listeners(lambda: None)
     listeners.add("execution:start", slow)
     events = [Event("execution:start", to_datetime(NINE), attempt=number) for number in range(KEPT + 11)]
-    listeners.tell(events[0])
+    listeners.publish(events[0])
     assert begun.wait(LIMIT_SECONDS)
     for event in events[1:]:
-        listeners.tell(event)
+        listeners.publish(event)
     may_go.set()
     listeners.end()
     assert heard == [0, *range(11, KEPT + 11)]

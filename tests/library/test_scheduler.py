@@ -1,4 +1,4 @@
-"""Whether a scheduler inside a program does what its methods say."""
+"""Whether the methods of a scheduler inside a program do what they document."""
 
 from __future__ import annotations
 
@@ -410,7 +410,7 @@ def test_a_call_that_waits_for_a_pause_is_woken_by_its_answer(scheduler, monkeyp
     for pause in ("POLL_FIRST_SECONDS", "POLL_MAX_SECONDS"):
         monkeypatch.setattr(async_operations, pause, 10 * LIMIT_SECONDS)
     has_looked: defaultdict[str, threading.Event] = defaultdict(threading.Event)
-    look, tell = Ledger.answer, CommitNews.tell
+    look, tell = Ledger.answer, CommitNews.publish
 
     def looked(ledger, request):
         if has_looked[request].is_set():
@@ -424,7 +424,7 @@ def test_a_call_that_waits_for_a_pause_is_woken_by_its_answer(scheduler, monkeyp
         tell(news, fact)
 
     monkeypatch.setattr(Ledger, "answer", looked)
-    monkeypatch.setattr(CommitNews, "tell", told)
+    monkeypatch.setattr(CommitNews, "publish", told)
 
     @scheduler.job()
     def work() -> None: ...

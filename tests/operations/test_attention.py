@@ -1,4 +1,4 @@
-"""Does the list of what needs attention name the right things, worst first, with what helps?"""
+"""Does the list of what needs attention name the right items, worst first, with their next steps?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Scheduler:
     def status(self) -> dict[str, Any]:
         return self.report
 
-    def look(self) -> None:
+    def announce_requests(self) -> None:
         raise AssertionError("a question is no request")
 
 

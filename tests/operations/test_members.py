@@ -1,4 +1,4 @@
-"""Are the places that run attempts told as people think of them: this machine, a fleet with its members, a cluster?"""
+"""Are executors listed as users see them: this machine, a fleet with its members, a cluster?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Scheduler(Live):
     def status(self):
         return {"node": "a1", "executors": self.told}
 
-    def look(self):
+    def announce_requests(self):
         pass
 
 

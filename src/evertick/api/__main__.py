@@ -49,14 +49,14 @@ def main() -> int:
     try:
         settings = Settings.load(chosen.folder, overrides=named)
         state_folder = Path(chosen.state_folder or settings.state_folder(chosen.folder))
-        run(chosen.folder, settings, state_folder, _tell)
+        run(chosen.folder, settings, state_folder, _print)
     except EvertickError as error:
-        _tell(str(error))
+        _print(str(error))
         return 1
     return 0
 
 
-def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[str], None]) -> None:
+def run(folder: Path, settings: Settings, state_folder: Path, report: Callable[[str], None]) -> None:
     """Serve a folder until this process ends."""
     from evertick.api.factory import open_app_state
     from evertick.api.server import ApiServer
@@ -73,7 +73,7 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
         # In parallel to the start: ten thousand files take a while, and what the ledger knows can be shown meanwhile.
         following = (watch, app_state.feed, partial(prepare, app_state.operations))
         threading.Thread(target=follow_folder, args=following, name="evertick-watch", daemon=True).start()
-        server.run(tell, shows_life=True)
+        server.run(report, shows_life=True)
     finally:
         watch.stop()
         store.close()
@@ -91,17 +91,17 @@ def prepare(operations: LocalOperations) -> None:
 def follow_folder(watch: FolderWatch, feed: Feed, prepare: Callable[[], None]) -> None:
     """Load the job files, then notify the pages of each change as soon as responses show it."""
     watch.load()
-    feed.tell_reset()  # earlier responses had no definitions
+    feed.publish_reset()  # earlier responses had no definitions
     # Definitions are permanent objects: garbage collection over ten thousand of them would delay every response.
     tune_collector(COLLECTED_AFTER)
     prepare()
     # Responses use this watch, the scheduler's events its own: the scheduler may see an edit first, and a page that
     # asks
     # then would get a response from before the edit.
-    watch.run(lambda change: feed.tell_jobs((*(job.id for job in change.jobs), *change.removed)))
+    watch.run(lambda change: feed.publish_jobs((*(job.id for job in change.jobs), *change.removed)))
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 

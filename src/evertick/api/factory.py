@@ -56,7 +56,7 @@ class Control(Protocol):
     """The interface to the scheduler of this folder, such as `dispatch.control_client.ControlClient`."""
 
     def status(self) -> Mapping[str, Json] | None: ...
-    def look(self) -> None: ...
+    def announce_requests(self) -> None: ...
     def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, object]]: ...
 
 
@@ -80,7 +80,7 @@ class RememberedStatus:
 
     def __init__(self, control: Control) -> None:
         self._ask = CachedResponse(control.status, STATUS_SECONDS)
-        self.look = control.look
+        self.announce_requests = control.announce_requests
 
     def status(self) -> Mapping[str, Json] | None:
         return self._ask()

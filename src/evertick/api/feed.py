@@ -77,7 +77,7 @@ class Feed:
     def listeners(self) -> int:
         return self._told.listeners
 
-    def tell(self, event: Mapping[str, object]) -> None:
+    def publish(self, event: Mapping[str, object]) -> None:
         """Forward an event to all pages."""
         self._told.publish(lambda number: [self._numbered(number, event)])
         for watch in self.watchers:
@@ -90,18 +90,18 @@ class Feed:
         told = FeedMessage(number, str(event.get("kind", "message")), event)
         return told._replace(text=self.written(told)) if self.listeners else told
 
-    def tell_reset(self) -> None:
+    def publish_reset(self) -> None:
         """Make every page reload what it shows."""
-        self.tell({"kind": RESET})
+        self.publish({"kind": RESET})
 
-    def tell_jobs(self, job_ids: Sequence[str]) -> None:
+    def publish_jobs(self, job_ids: Sequence[str]) -> None:
         """The definitions behind this server's responses have changed; without ids, the errors of some file have."""
         if not 0 < len(job_ids) <= JOBS_MAX:
-            self.tell_reset()
+            self.publish_reset()
             return
         at = to_text(from_datetime(datetime.now(UTC)))
         for job_id in job_ids:
-            self.tell({"kind": "job", "what": "defined", "job": job_id, "at": at})
+            self.publish({"kind": "job", "what": "defined", "job": job_id, "at": at})
 
     def written(self, told: FeedMessage) -> bytes:
         """An event as pages read it."""
@@ -146,7 +146,7 @@ class Feed:
             try:
                 for event in self._follow(self._stop):
                     self._pause()
-                    self.tell(event)
+                    self.publish(event)
             except Exception:
                 log.exception("feed.failed")
             self._stop.wait(AWAY_SECONDS)  # the scheduler is not running yet, or has just ended

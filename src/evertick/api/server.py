@@ -148,7 +148,7 @@ class ApiServer:
                 signal.signal(wanted, lambda *_: self.stop())
         traces = traces_of(self._app_state.operations.run, self._app_state.node)
         if traces is not None:
-            self._app_state.feed.watchers.append(traces.heard)
+            self._app_state.feed.watchers.append(traces.receive)
             traces.start()
         address = self._app_state.address(self.url)
         announcer = address and LogEndpoint(self._app_state.operations.store, address, self._app_state.now)

@@ -59,7 +59,7 @@ class Traces:
         self._thread.join(patience)
         self._provider.shutdown()
 
-    def heard(self, event: Mapping[str, object]) -> None:
+    def receive(self, event: Mapping[str, object]) -> None:
         """An event of the feed; called by the thread that follows it, which never waits here."""
         if event.get("kind") == "run" and event.get("state") in _TERMINAL and "run" in event:
             try:

@@ -41,7 +41,7 @@ class Display(Protocol):
         """Show new output of a step."""
         ...
 
-    def tell(self, words: str) -> None:
+    def show_note(self, words: str) -> None:
         """Show a message about the run."""
         ...
 
@@ -85,12 +85,12 @@ class PlainDisplay:
 
     def write(self, step: str, attempt: int, data: bytes) -> None:
         if (step, attempt) != self._last and (self._has_headings or attempt > 1):
-            self.tell(f"==> {step} (attempt {attempt})")
+            self.show_note(f"==> {step} (attempt {attempt})")
         self._last = (step, attempt)
         write_bytes(data, to_stderr=self._to_stderr)
         self._is_inside_line = not data.endswith(b"\n")
 
-    def tell(self, words: str) -> None:
+    def show_note(self, words: str) -> None:
         # The line break goes to stderr too: stdout stays byte for byte what the job printed.
         if self._is_inside_line:
             click.echo(err=True)
@@ -102,7 +102,7 @@ class PlainDisplay:
             if step.state in MARKS and self._told.get(step.name) != step.state:
                 self._told[step.name] = step.state
                 if self._tells_ends:
-                    self.tell(f"{step.state:<10} {step.name}{_took(step)}{_why(step)}")
+                    self.show_note(f"{step.state:<10} {step.name}{_took(step)}{_why(step)}")
 
     def close(self, steps: Iterable[Step]) -> None:
         self.show(steps)
@@ -137,7 +137,7 @@ class LiveDisplay:
         for line in lines:
             self._print(step, line)
 
-    def tell(self, words: str) -> None:
+    def show_note(self, words: str) -> None:
         self._console.print(clean(words), style="yellow", markup=False)
 
     def show(self, steps: Iterable[Step]) -> None:
@@ -168,7 +168,7 @@ class LiveDisplay:
 
         spin = FRAMES[self._frame % len(FRAMES)]
         grid = Table.grid(padding=(0, 2, 0, 0))
-        shown = _most_telling(steps, len(steps) if is_over else LIVE_STEPS_MAX)
+        shown = _most_relevant(steps, len(steps) if is_over else LIVE_STEPS_MAX)
         is_whole = len(shown) == len(steps)  # of a part, the lines of the tree would lead nowhere
         for step in shown:
             is_running = step.state == "running"
@@ -192,7 +192,7 @@ class LiveDisplay:
         return grid
 
 
-def _most_telling(steps: list[Step], room: int) -> list[Step]:
+def _most_relevant(steps: list[Step], room: int) -> list[Step]:
     """The steps that fit: running and failed ones before planned ones, planned ones before finished ones."""
     if len(steps) <= room:
         return steps

@@ -87,7 +87,7 @@ def ask_for_run(
         return TIMEOUT if wait else OK
     run = wait_for_run(operations, asked.run, patience)
     show(output, data_with(asked, run=run), lambda: show_text(run.run), name=lambda _: run.run)
-    return tell_result(run)
+    return show_result(run)
 
 
 def runs_of(status: RequestStatus) -> list[str]:
@@ -102,7 +102,7 @@ def data_with(result: Result, **more: object) -> dict[str, object]:
     return {**to_data(result), **more}
 
 
-def tell_result(run: RunSummary, *, is_kept: bool = True) -> int:
+def show_result(run: RunSummary, *, is_kept: bool = True) -> int:
     """The exit code of a finished run; a failure is reported on stderr."""
     from evertick.model.lifecycle import SUCCEEDED, beyond_exit_code, exit_code_text
 

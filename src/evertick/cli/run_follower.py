@@ -99,9 +99,9 @@ class Follower:
         progress = self._progress = self._watched.look()
         for log in self._watched.logs() if self._has_output else ():
             if self._step in (None, log.step) and self._attempt in (None, log.attempt):
-                self._tell(log)
+                self._show_log(log)
         if progress.run.state == "retrying":
-            self._tell_retry(progress.run)
+            self._show_retry(progress.run)
         self._display.show(self.steps())
         return progress.run
 
@@ -117,7 +117,7 @@ class Follower:
         drawn = [seen.pop(one.name, Step(one.name, "planned"))._replace(prefix=one.prefix) for one in planned]
         return [*drawn, *seen.values()]
 
-    def _tell_retry(self, run: RunSummary) -> None:
+    def _show_retry(self, run: RunSummary) -> None:
         """Report the wait before the next attempt, which would look like a hang."""
         if run.attempt in self._failed:
             return
@@ -125,9 +125,9 @@ class Follower:
         at = self._watched.again_at()
         when = "" if at is None else f" in {duration_text(at - now())}"
         why = f": {run.detail}" if run.detail else ""
-        self._display.tell(f"Attempt {run.attempt} failed{why}. Retrying{when} ...")
+        self._display.show_note(f"Attempt {run.attempt} failed{why}. Retrying{when} ...")
 
-    def _tell(self, log: Log) -> None:
+    def _show_log(self, log: Log) -> None:
         while True:
             data, self._offsets[log] = self._watched.read(log, self._offsets.get(log, 0))
             if not data:

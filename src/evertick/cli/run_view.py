@@ -95,7 +95,7 @@ def run_tables(run: RunDetail) -> Iterator[Table]:
 
 
 def _facts(run: RunDetail) -> list[Row]:
-    def told(moment: datetime | None) -> str | None:
+    def local_time(moment: datetime | None) -> str | None:
         return None if moment is None else f"{local_text(from_datetime(moment), run.timezone)} {run.timezone}"
 
     facts = {
@@ -104,9 +104,9 @@ def _facts(run: RunDetail) -> list[Row]:
         "state": state_text(run),
         "detail": run.detail,
         "due": f"{due_text(run)} {run.timezone}",
-        "starts": f"{told(run.starts_at)} (jitter)" if run.starts_at else None,
-        "started": told(run.started_at),
-        "ended": told(run.finished_at),
+        "starts": f"{local_time(run.starts_at)} (jitter)" if run.starts_at else None,
+        "started": local_time(run.started_at),
+        "ended": local_time(run.finished_at),
         "took": took_text(run),
         "trigger": run.trigger,
         "attempt": run.attempt if run.attempt > 1 else None,

@@ -166,7 +166,7 @@ class FolderWatch:
             self._listing = list_folder(self._path)
         except OSError as error:
             self._keep_all(error)
-            self._tell(on_change)
+            self._report(on_change)
             return
         stamps = self._listing.stamps
         gone = [file for file in self._files if file not in stamps]
@@ -187,7 +187,7 @@ class FolderWatch:
         if self._is_dirty:
             self._assemble()
             self._is_dirty, self._is_untold = False, True
-        self._tell(on_change)
+        self._report(on_change)
 
     def run(self, on_change: Callable[[FolderChanged], None]) -> None:
         """Follow the folder until `stop`."""
@@ -345,7 +345,7 @@ class FolderWatch:
             self._folder = replace(self._folder, errors=MappingProxyType({**self._folder.errors, self._path: (told,)}))
             self._is_untold = True
 
-    def _tell(self, on_change: Callable[[FolderChanged], None]) -> None:
+    def _report(self, on_change: Callable[[FolderChanged], None]) -> None:
         if not self._is_untold:
             return
         jobs = self._folder.jobs

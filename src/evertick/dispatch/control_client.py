@@ -40,7 +40,7 @@ class ControlClient:
         except OSError:
             return None
 
-    def look(self) -> None:
+    def announce_requests(self) -> None:
         """Make the scheduler look for requests at once; if this fails, it finds them a moment later."""
         with contextlib.suppress(OSError), self._connect() as connection:
             connection.settimeout(LOOK_SECONDS)

@@ -118,7 +118,7 @@ class Dispatcher:
                 else:
                     self._carry_out(effect)
             if self._observe is not None:
-                self._tell(messages, decision.effects)
+                self._notify_observers(messages, decision.effects)
             self.turned_at_us = self._clock.monotonic_us()
             self.turns.add(self.turned_at_us - began_us)
             self._turned(self.turned_at_us)
@@ -168,7 +168,7 @@ class Dispatcher:
             for run in lane.active.values()
         )
 
-    def _tell(self, messages: Sequence[Message], effects: Sequence[Effect]) -> None:
+    def _notify_observers(self, messages: Sequence[Message], effects: Sequence[Effect]) -> None:
         """Notify the observer, once for each iteration; its errors do not stop scheduling."""
         assert self._observe is not None
         try:

@@ -71,22 +71,22 @@ class Facts:
                 self._changes[number] = changes
             case ChangesRecorded(numbers, refused):
                 written = [change for number in numbers for change in self._changes.pop(number, ())]
-                self._tell([change for change in written if change.key not in refused] if refused else written)
+                self._publish([change for change in written if change.key not in refused] if refused else written)
             case Commit(number, batch):
                 if batch.entries or batch.changes or batch.withdrawn or batch.answers:
                     self._batches[number] = batch
             case BatchCommitted(number, refused, crowded, overruled):
                 committed = self._batches.pop(number, None)
                 if committed is not None:
-                    self._tell(_facts_of(committed, refused, crowded | overruled))
+                    self._publish(_facts_of(committed, refused, crowded | overruled))
             case BatchFenced(number):
                 self._batches.pop(number, None)
             case Log() | Notify() | BucketsGained() | BucketsLost() | MembersSeen() | NodesSeen():
-                self._tell([seen])
+                self._publish([seen])
             case _:
                 pass
 
-    def _tell(self, facts: Sequence[Fact]) -> None:
+    def _publish(self, facts: Sequence[Fact]) -> None:
         if not facts:
             return
         for listener in self.listeners:

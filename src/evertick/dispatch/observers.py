@@ -83,13 +83,13 @@ class Observers:
             self.heartbeat.stop()
         self.announcer.stop(SILENCE_SECONDS)
 
-    def tell_of_damage(self, finding: str) -> None:
+    def report_damage(self, finding: str) -> None:
         """Send a message about a ledger that is damaged, where the settings name a receiver; from any thread."""
         channels, now, node = self._notify.ledger_channels, self._clock.now(), self._state.node
         text = f"The ledger of {node} is damaged. Next: evertick db check, and restore a backup."
         if channels:
             message_id = f"{node}/{DAMAGED}/{now}"
-            self.announcer.tell(Notice(message_id, DAMAGED, "", node, "", now, now, text, finding, channels))
+            self.announcer.announce(Notice(message_id, DAMAGED, "", node, "", now, now, text, finding, channels))
 
     def _job_of(self, job_id: str) -> Job | None:
         known = self._state.jobs.get(job_id)

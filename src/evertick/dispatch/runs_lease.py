@@ -20,7 +20,7 @@ RENEW_US = 5 * SECOND
 RENEWALS_PER_LEASE = 6
 
 
-class HoldsRuns(Protocol):
+class LeaseHolder(Protocol):
     """What a lease needs from an executor; see `LeasedExecutor`."""
 
     def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None: ...
@@ -35,7 +35,7 @@ class RunsLease:
         self,
         node: str,
         folder: str,
-        executors: Sequence[HoldsRuns],
+        executors: Sequence[LeaseHolder],
         boottime_us: Callable[[], int],
         lease_us: int,
         return_us: int,
@@ -60,7 +60,7 @@ class RunsLease:
             self._take(store, [self.name], self._lease_us, now)
             self._asked_at = asked_at
         self._vouched_until = vouched_until
-        self._tell(self._asked_at, self._lease_us)
+        self._renew_executors(self._asked_at, self._lease_us)
 
     def confirm(self, rows: Iterable[LedgerRow]) -> None:
         """The ledger has these as launched here by an earlier process, which may not have recorded everything."""
@@ -75,7 +75,7 @@ class RunsLease:
             return False
         asked_at, lease_us = self.boottime_us(), max(self._return_us, self._lease_us)
         self._take(store, [self.name, self._stopped], lease_us, now)
-        self._tell(asked_at, lease_us)
+        self._renew_executors(asked_at, lease_us)
         return True
 
     def _take(self, store: Ledger, names: Sequence[str], lease_us: int, now: Instant) -> None:
@@ -85,6 +85,6 @@ class RunsLease:
             raise StoreUnavailable(f"the lease {self.name} was not given")
         self._epoch = mine.epoch
 
-    def _tell(self, asked_at: int, lease_us: int) -> None:
+    def _renew_executors(self, asked_at: int, lease_us: int) -> None:
         for executor in self._executors:
             executor.renew(asked_at, lease_us, self._epoch, self._vouched_until)

@@ -32,7 +32,7 @@ class ServiceManager:
 
     def start(self) -> None:
         if self._address:
-            self.tell("READY=1", f"MAINPID={os.getpid()}")
+            self.notify("READY=1", f"MAINPID={os.getpid()}")
             if self._timeout is not None:
                 self._thread.start()
 
@@ -40,7 +40,7 @@ class ServiceManager:
         """The stop has begun. From here on the manager's own limit for stopping counts, not the watchdog's."""
         if not self._is_leaving:
             self._is_leaving = True
-            self.tell("STOPPING=1")
+            self.notify("STOPPING=1")
 
     def stop(self) -> None:
         self.leaving()
@@ -48,7 +48,7 @@ class ServiceManager:
         if self._thread.is_alive():
             self._thread.join(5.0)
 
-    def tell(self, *lines: str) -> None:
+    def notify(self, *lines: str) -> None:
         if not self._address:
             return
         try:
@@ -63,7 +63,7 @@ class ServiceManager:
         while True:
             # A loop that has not run for half of the time does not get the other half.
             if self._is_leaving or self._seconds_since_turn() < self._timeout / 2:
-                self.tell("WATCHDOG=1")
+                self.notify("WATCHDOG=1")
             else:
                 self.withheld += 1
                 log.warning("watchdog.withheld: the loop has not turned for %.1f s", self._seconds_since_turn())

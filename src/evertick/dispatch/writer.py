@@ -133,7 +133,7 @@ class Writer:
         folded = fold(changes)
         refused = self._insist(lambda: self._store.record(folded))
         if refused is not None:
-            self._tell_launched(folded, refused)
+            self._confirm_launched(folded, refused)
             self._report(ChangesRecorded(numbers, refused))
         return following if has_following else self._queue.get()
 
@@ -144,10 +144,10 @@ class Writer:
             self._report(BatchFenced(commit.number, fenced.buckets))
             return
         if committed is not None:
-            self._tell_launched(commit.batch.changes, committed.overruled | committed.crowded | committed.refused)
+            self._confirm_launched(commit.batch.changes, committed.overruled | committed.crowded | committed.refused)
             self._report(answered(commit.number, committed))
 
-    def _tell_launched(self, changes: Sequence[Change], refused: frozenset[RunKey]) -> None:
+    def _confirm_launched(self, changes: Sequence[Change], refused: frozenset[RunKey]) -> None:
         if self._confirm is not None and (launched := launched_in(changes, refused)):
             self._confirm(launched)
 

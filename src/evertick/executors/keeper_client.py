@@ -108,7 +108,7 @@ class Liveness:
         self.can_ping = False
         """Whether the other end answers pings; earlier versions do not."""
 
-    def heard(self, now: float) -> None:
+    def note_answer(self, now: float) -> None:
         """Anything received is a sign of life."""
         self._heard_at, self._pinged_at = now, None
 
@@ -310,7 +310,7 @@ class KeeperClient:
                     if outgoing:
                         outgoing = outgoing[sock.send(outgoing) :]
                         if is_blocked:
-                            liveness.heard(time.monotonic())  # it reads, though slowly
+                            liveness.note_answer(time.monotonic())  # it reads, though slowly
                     is_blocked = bool(outgoing)
                 except BlockingIOError:
                     pass
@@ -333,7 +333,7 @@ class KeeperClient:
                     return
                 if not data:
                     return
-                liveness.heard(time.monotonic())
+                liveness.note_answer(time.monotonic())
                 *rows, buffer = (buffer + data).split(b"\n")
                 messages = [words for row in rows if (words := protocol.decode(row))[0] != protocol.PONG]
                 if messages and not has_greeted:

@@ -161,7 +161,7 @@ class CommitNews:
                 if not self._waiting[name]:
                     del self._waiting[name]
 
-    def tell(self, fact: Fact | int) -> None:
+    def publish(self, fact: Fact | int) -> None:
         """Called in the thread of the scheduler for every fact; most of the time no call waits."""
         if not self._waiting:
             return
@@ -214,7 +214,7 @@ class Listeners:
         self._streams.append(stream)
         return stream
 
-    def tell(self, event: Event) -> None:
+    def publish(self, event: Event) -> None:
         self._events.publish(lambda _number: [event])
 
     def end(self) -> None:

@@ -133,7 +133,7 @@ class NodeThread:
         folder = self._watch.snapshot().jobs if self._watch is not None else {}
         return {**folder, **self._code_jobs()}
 
-    def tell(self, jobs: Sequence[Job], removed: Sequence[str] = ()) -> None:
+    def report_jobs(self, jobs: Sequence[Job], removed: Sequence[str] = ()) -> None:
         """The code has more jobs, or other ones."""
         if self._node is not None:
             self._node.inbox.report(DefinitionsChanged(tuple(jobs), tuple(removed), self._are_whole()))
@@ -272,7 +272,7 @@ class NodeThread:
         for error in change.errors:
             log.warning("definition.refused %s", error)
         jobs = tuple(job for job in change.jobs if job.id not in code)
-        self.tell(jobs, [job_id for job_id in change.removed if job_id not in code])
+        self.report_jobs(jobs, [job_id for job_id in change.removed if job_id not in code])
 
     def _refuse_twins(self) -> None:
         if self._watch is None:

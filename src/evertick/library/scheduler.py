@@ -204,7 +204,7 @@ class Scheduler(JobDecorator, AsyncOperations):
             )
         from evertick.library.node import NodeThread
 
-        self._tell_status("starting")
+        self._publish_status("starting")
         try:
             node = self._node = NodeThread(
                 self._location,
@@ -213,8 +213,8 @@ class Scheduler(JobDecorator, AsyncOperations):
                 self._home,
                 settings=self._settings,
                 opener=self._open_store,
-                on_fact=self._heard,
-                on_status=self._tell_status,
+                on_fact=self._receive,
+                on_status=self._publish_status,
                 refresh_jobs=self._refresh_jobs,
                 name=self._name,
                 is_standby_welcome=self._standby,
@@ -223,7 +223,7 @@ class Scheduler(JobDecorator, AsyncOperations):
             node.start()
         except BaseException:
             self._node = None
-            self._tell_status("stopped")
+            self._publish_status("stopped")
             raise
 
     def _stop(self, timeout: float) -> None:
@@ -233,7 +233,7 @@ class Scheduler(JobDecorator, AsyncOperations):
     def _stop_alone(self, timeout: float) -> None:
         node = self._living()
         if node is not None:
-            self._tell_status("stopping")
+            self._publish_status("stopping")
         try:
             if node is not None:
                 node.stop(timeout)
@@ -349,7 +349,7 @@ class Scheduler(JobDecorator, AsyncOperations):
     def _defined(self, jobs: Sequence[Job], removed: Sequence[str]) -> None:
         node = self._living()
         if node is not None:
-            node.tell(jobs, removed)
+            node.report_jobs(jobs, removed)
 
     @property
     def _keeps_jobs(self) -> bool:
@@ -411,14 +411,14 @@ class Scheduler(JobDecorator, AsyncOperations):
             self._shared = (os.getpid(), open_store(url))
         return self._shared[1]
 
-    def _heard(self, fact: Fact | int, at: Instant) -> None:
-        self._news.tell(fact)
+    def _receive(self, fact: Fact | int, at: Instant) -> None:
+        self._news.publish(fact)
         event = event_of(fact, at)
         if event is not None:
-            self._listeners.tell(event)
+            self._listeners.publish(event)
 
-    def _tell_status(self, status: str) -> None:
-        self._listeners.tell(status_event(status, _now()))
+    def _publish_status(self, status: str) -> None:
+        self._listeners.publish(status_event(status, _now()))
 
     def _home(self) -> asyncio.AbstractEventLoop | None:
         """The loop for coroutines: the one that `start` was awaited on, else one in a thread of its own."""

@@ -229,7 +229,7 @@ def _record_of(state: State, job: JobState) -> JobRecord:
     )
 
 
-def changes_to_tell(batch: Batch, lost: Collection[int]) -> list[Change]:
+def changes_to_write(batch: Batch, lost: Collection[int]) -> list[Change]:
     """Changes of a refused batch that are not written again with it."""
     return _parted(batch.changes, lost, batch.rests_on)[1]
 

@@ -108,7 +108,7 @@ def judge(state: State, turn: Turn) -> None:
             _arm(state, job, watch, turn.now)
 
 
-def tell_missed(state: State, turn: Turn, job_id: str, deadline: Deadline) -> None:
+def report_missed(state: State, turn: Turn, job_id: str, deadline: Deadline) -> None:
     """The ledger has it: say so."""
     state.statistics.deadlines_missed += 1
     job = state.jobs.get(job_id)

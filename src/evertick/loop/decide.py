@@ -24,7 +24,7 @@ from evertick.loop import (
     requests,
     subruns,
 )
-from evertick.loop.batch_builder import changes_to_tell
+from evertick.loop.batch_builder import changes_to_write
 from evertick.loop.constraints import outcomes_seen
 from evertick.loop.delivery import note_answered
 from evertick.loop.effects import Decision, Resync
@@ -204,7 +204,7 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
     for request_id in pending.batch.answers:
         note_answered(state, request_id)
     for job_id, deadline in pending.misses.items():
-        deadlines.tell_missed(state, turn, job_id, deadline)
+        deadlines.report_missed(state, turn, job_id, deadline)
     for run in pending.launches:
         job = state.jobs.get(run.key.job_id)
         run.awaits_ledger = run.is_inherited = False
@@ -250,7 +250,7 @@ def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
     ownership.lost(state, turn, BucketsLost(fenced, is_fenced=True))
     for refused in _take_refused(state, message.number, fenced):
         lost = {bucket for bucket, epoch in fenced.items() if refused.epochs.get(bucket) == epoch}
-        turn.tell_ends(changes_to_tell(refused.batch, lost))
+        turn.write_ends(changes_to_write(refused.batch, lost))
         # What it requests of other jobs is valid although this node owns nothing of it any more.
         if len(lost) < len(refused.epochs) or refused.batch.requests:
             turn.resubmit(refused, lost)

@@ -28,7 +28,7 @@ def plan_ahead(state: State, turn: Turn) -> None:
         return
     settings, index = state.settings, state.index
     is_behind = index.horizon < max(turn.now, state.known_floor)
-    if is_behind or (turn.now >= state.next_plan_at and not _gives_way(state, turn.now)):
+    if is_behind or (turn.now >= state.next_plan_at and not _must_fire_first(state, turn.now)):
         # Jobs that join are planned up to the floor of their bucket, even if another node's clock set it.
         until = max(turn.now + settings.preread_us, state.known_floor)
         if index.horizon >= turn.now:
@@ -38,13 +38,13 @@ def plan_ahead(state: State, turn: Turn) -> None:
         state.next_plan_at = turn.now + settings.interval_us * (2 if is_lull(state) else 1)
         if turn.now >= state.next_flush_at:
             if state.epochs:
-                turn.tell_floor()
+                turn.write_floors()
             state.next_flush_at = turn.now + settings.flush_us
     if state.to_plan:
         _plan_singly(state, turn)
 
 
-def _gives_way(state: State, now: Instant) -> bool:
+def _must_fire_first(state: State, now: Instant) -> bool:
     """Whether runs are due now and the plan reaches far enough to wait: launches come before planning."""
     due_at = state.ring.next_at()
     is_firing = due_at is not None and due_at <= now and not state.is_lease_over(now)

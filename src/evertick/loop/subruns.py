@@ -111,7 +111,7 @@ def _submit(state: State, turn: Turn, awaited: AwaitedSubRun) -> None:
         return
     job = state.jobs.get(key.job_id)
     if job is None or job.hold is Hold.RETIRED:
-        _tell(state, turn, awaited, SubRunEnd(FAILED, f"unknown job {key.job_id!r}"))
+        _report_end(state, turn, awaited, SubRunEnd(FAILED, f"unknown job {key.job_id!r}"))
     elif job.find(key) is None:
         # If the ledger has it already, because it ended, it refuses the entry, and the end is read.
         known = (key.origin, key.job_id, key.scheduled_for, Trigger.SUBJOB, message.params)
@@ -147,11 +147,11 @@ def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
         if row is not None:
             if row.state in TERMINAL:
                 reason = f"skipped: {row.reason}" if row.reason is not None else ""
-                _tell(state, turn, awaited, _end_of(awaited, row, row.detail or reason))
+                _report_end(state, turn, awaited, _end_of(awaited, row, row.detail or reason))
             elif not awaited.wanted.waits:
-                _tell(state, turn, awaited, SubRunEnd(PLANNED))
+                _report_end(state, turn, awaited, SubRunEnd(PLANNED))
         elif answer and (said := read_answer(answer)).refusal is not None:
-            _tell(state, turn, awaited, SubRunEnd(FAILED, said.text or said.refusal))
+            _report_end(state, turn, awaited, SubRunEnd(FAILED, said.text or said.refusal))
         elif answer is not None:
             continue
         elif items.is_item(awaited.wanted):
@@ -160,7 +160,7 @@ def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
             _submit(state, turn, awaited)  # the request was lost; an existing run stays as it is
         elif not _is_open(state, key) and not _may_return(state, awaited.wanted.key.job_id):
             reason = f"no step {awaited.wanted.step!r} of its job runs that job"
-            _tell(state, turn, awaited, SubRunEnd(FAILED, reason))
+            _report_end(state, turn, awaited, SubRunEnd(FAILED, reason))
 
 
 def _settle_item(state: State, turn: Turn, awaited: AwaitedSubRun) -> None:
@@ -171,7 +171,7 @@ def _settle_item(state: State, turn: Turn, awaited: AwaitedSubRun) -> None:
         case Grant.YES:
             items.submit(state, turn, awaited)
         case Grant.NO:
-            _tell(state, turn, awaited, items.NOT_HERE)
+            _report_end(state, turn, awaited, items.NOT_HERE)
         case Grant.LATER:
             pass  # it is judged again with the next look into the ledger
 
@@ -202,7 +202,7 @@ def recorded(state: State, turn: Turn, ends: Iterable[Change | Entry], refused: 
         end = state.sub_run_ends.pop(one.key, None) if one.state in TERMINAL else None
         awaited = state.sub_runs.get(one.key)
         if end is not None and awaited is not None and one.key not in refused:
-            _tell(state, turn, awaited, end)
+            _report_end(state, turn, awaited, end)
 
 
 def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
@@ -265,7 +265,7 @@ def _end_of(awaited: AwaitedSubRun, run: OpenRun | LedgerRow, detail: str) -> Su
     return SubRunEnd(run.state, detail, {name: value for name, value in outputs.items() if name not in cut})
 
 
-def _tell(state: State, turn: Turn, awaited: AwaitedSubRun, end: SubRunEnd) -> None:
+def _report_end(state: State, turn: Turn, awaited: AwaitedSubRun, end: SubRunEnd) -> None:
     state.sub_runs.pop(awaited.key, None)
     state.sub_run_ends.pop(awaited.key, None)
     wanted = awaited.wanted

@@ -154,7 +154,7 @@ class Turn:
         self._draft.definitions.append(DefinitionLine(job.job.id, digest, self.state.furthest_now, text))
         self.keep_job(job)
 
-    def tell_floor(self) -> None:
+    def write_floors(self) -> None:
         """Record how far planning has come, even if there is nothing else to write."""
         self._draft.wants_floor = True
 
@@ -169,19 +169,19 @@ class Turn:
 
         The outcomes of runs are still written: the ledger refuses them by their fence if another node has newer ones.
         """
-        self.tell_ends(self._draft.forget(buckets))
+        self.write_ends(self._draft.forget(buckets))
 
     @property
     def has_changes(self) -> bool:
         """Whether there are outcomes of runs that are not being written yet."""
-        said_again = any(pending.batch.changes for pending, _ in self._resubmitted)
-        return bool(self._changes or self._draft.changes or said_again)
+        is_resubmitting = any(pending.batch.changes for pending, _ in self._resubmitted)
+        return bool(self._changes or self._draft.changes or is_resubmitting)
 
     def has_ended(self, key: RunKey) -> bool:
         """Whether a run ended in this turn; its job no longer has it, and the ledger will."""
         return any(run.key == key and run.state in TERMINAL for run, _ in self.parted)
 
-    def tell_ends(self, changes: Iterable[Change]) -> None:
+    def write_ends(self, changes: Iterable[Change]) -> None:
         """Record how runs ended outside of a transaction: this is true whichever node owns them."""
         self._changes += [change for change in changes if change.state in ENDED]
 

@@ -131,7 +131,7 @@ def _write(context: Context, *blackouts: StoredBlackout) -> None:
     context.added_blackouts.forget()
     context.forget()
     if context.live is not None:
-        context.live.look()
+        context.live.announce_requests()
 
 
 def _not_removable(context: Context, blackout_id: str, known: Collection[str]) -> Exception:

@@ -285,7 +285,7 @@ def _submit(context: Context, request: Request, wait_seconds: float, *, is_new: 
     """`is_new`: the id was made here, so that the ledger cannot have it already."""
     submit(context.store, request)
     if context.live is not None:
-        context.live.look()
+        context.live.announce_requests()
     context.forget()
     known = request if is_new else _known(context, request.id) or request
     if not _is_same(known, request):

@@ -50,7 +50,7 @@ class Live(Protocol):
     def status(self) -> Mapping[str, Json] | None:
         """Its report; None if there is none, or it does not answer."""
 
-    def look(self) -> None:
+    def announce_requests(self) -> None:
         """Make it look for new requests now."""
 
 

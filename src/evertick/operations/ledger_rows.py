@@ -29,7 +29,7 @@ from evertick.operations.resume_point import given_params, resumed_from
 _NEVER = sys.maxsize
 
 
-class OfStep(Protocol):
+class StepLog(Protocol):
     """A log of a step of an attempt."""
 
     @property
@@ -39,7 +39,7 @@ class OfStep(Protocol):
     def step(self) -> str: ...
 
 
-Log = TypeVar("Log", bound=OfStep)
+Log = TypeVar("Log", bound=StepLog)
 
 
 @lru_cache(maxsize=1 << 13)

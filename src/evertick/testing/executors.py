@@ -75,7 +75,7 @@ class SimulatedExecutors:
         timeline: Timeline,
         random: Random,
         faults: Callable[[], Faults],
-        tell: Callable[[str, Report], None],
+        report: Callable[[str, Report], None],
         answer: Callable[[Caller, Report], None],
         run_max_us: int,
         *,
@@ -89,7 +89,7 @@ class SimulatedExecutors:
         self._timeline = timeline
         self._random = random
         self._faults = faults
-        self._tell = tell
+        self._send_report = report
         self._answer_to = answer
         self._run_max_us = run_max_us
         self._is_shared = is_shared
@@ -159,7 +159,7 @@ class SimulatedExecutors:
                 self._answer(caller, attempt.key, attempt.number)
             elif attempt.call is not None:
                 attempt.watchers[caller.node] = None
-                self._tell_of_call(caller.node, attempt)
+                self._report_call(caller.node, attempt)
 
     def launch(self, caller: Caller, launch: Launch) -> None:
         fleet = self._fleet_of(launch.key)
@@ -182,7 +182,7 @@ class SimulatedExecutors:
         if fleet is not None:
             fleet.sub_run_ended(caller, *told)
             return
-        self._send(told.key, self._hear_of_sub_run, caller, told)
+        self._send(told.key, self._receive_sub_run_end, caller, told)
 
     def reconcile(self, caller: Caller, runs: Sequence[AttemptQuestion]) -> None:
         for asked in runs:
@@ -310,12 +310,12 @@ class SimulatedExecutors:
             return
         attempt.watchers[node] = None
         if attempt.end is not None:
-            self._tell_one(node, attempt.end)
+            self._report_one(node, attempt.end)
         elif attempt.is_dead:
-            self._tell_one(node, RunLost(key, number, "its executor died"))
+            self._report_one(node, RunLost(key, number, "its executor died"))
         else:
-            self._tell_one(node, RunStarted(key, number, attempt.started_at, attempt.place, attempt.lease_us))
-            self._tell_of_call(node, attempt)
+            self._report_one(node, RunStarted(key, number, attempt.started_at, attempt.place, attempt.lease_us))
+            self._report_call(node, attempt)
 
     # Runs of other jobs
 
@@ -323,21 +323,21 @@ class SimulatedExecutors:
         if attempt.is_going_on:
             attempt.call = call
             for node in attempt.watchers:
-                self._tell_of_call(node, attempt)
+                self._report_call(node, attempt)
 
-    def _tell_of_call(self, node: str, attempt: _Attempt) -> None:
+    def _report_call(self, node: str, attempt: _Attempt) -> None:
         """Sent to every process that knows the attempt, until one answers."""
         call, known = attempt.call, (attempt.key, attempt.number)
         if call is not None and attempt.is_going_on:
-            self._tell_one(node, StepsSeen(*known, call.steps_for(*known)))
-            self._tell_one(node, SubRunWanted(*known, call.step, NUMBER, call.job_id, ""))
+            self._report_one(node, StepsSeen(*known, call.steps_for(*known)))
+            self._report_one(node, SubRunWanted(*known, call.step, NUMBER, call.job_id, ""))
 
-    def _hear_of_sub_run(self, caller: Caller, told: ReportSubRunEnd) -> None:
+    def _receive_sub_run_end(self, caller: Caller, told: ReportSubRunEnd) -> None:
         attempt = self._find(caller, told.key, told.attempt)
         if attempt is not None and attempt.is_going_on and attempt.call is not None:
             key = attempt.call.key_for(attempt.key, attempt.number)
             attempt.call = None
-            self._end(attempt, self._sub_runs.tell(key, told.end.state))
+            self._end(attempt, self._sub_runs.report(key, told.end.state))
 
     # Outcomes of attempts
 
@@ -368,7 +368,7 @@ class SimulatedExecutors:
     def _beat(self, attempt: _Attempt) -> None:
         if attempt.end is None and not attempt.is_dead:
             for node in attempt.watchers:
-                self._tell(node, RunHeartbeat(attempt.key, attempt.number))
+                self._send_report(node, RunHeartbeat(attempt.key, attempt.number))
             self._timeline.after(LEASE_US // BEATS_PER_LEASE, self._beat, attempt)
 
     # Reports
@@ -382,8 +382,8 @@ class SimulatedExecutors:
     def _report(self, attempt: _Attempt, report: Report) -> None:
         if not attempt.is_mute or isinstance(report, RunStarted):
             for node in attempt.watchers:
-                self._tell_one(node, report)
+                self._report_one(node, report)
 
-    def _tell_one(self, node: str, report: Report) -> None:
+    def _report_one(self, node: str, report: Report) -> None:
         for delay_us in self._faults().delays_us(self._random):
-            self._timeline.after(delay_us, self._tell, node, report)
+            self._timeline.after(delay_us, self._send_report, node, report)

@@ -55,7 +55,7 @@ class Faults:
     redelivery: float = 0.0
     """A message arrives once more: late if it has a key to be recognised by, at once if it says how things are."""
 
-    # Definitions and people
+    # Definitions and users
     lost_event: float = 0.0
     """A change of a definition is not noticed until the next rescan."""
     edits_per_hour: float = 0.0

@@ -159,11 +159,11 @@ class SimulatedFleet:
         def report(said: Report) -> None:
             self._report(station, said)
 
-        def tell(member: str, said: bytes) -> None:
+        def send(member: str, said: bytes) -> None:
             self._from_node(station, member, said)
 
         settings = FleetSettings("tcp://127.0.0.1:1", lease_us=self._lease_us, silence_us=self._silence_us)
-        station.assignments = Assignments(Membership(settings), _NoLogs(), tell, report)
+        station.assignments = Assignments(Membership(settings), _NoLogs(), send, report)
         self._stations[caller.node] = station
         self._later(station, self._random.randrange(5 * SECOND), self._connect, station)
         self._look_soon(station)
@@ -249,10 +249,10 @@ class SimulatedFleet:
                 assignments.heartbeat(card, address, now, station.instant)
             case {"gone": str(member)}:
                 assignments.gone(member, now)
-        if self._misses_somebody(station):
+        if self._misses_a_member(station):
             self._look_soon(station)
 
-    def _misses_somebody(self, station: _Station) -> bool:
+    def _misses_a_member(self, station: _Station) -> bool:
         return not all(member.is_healthy for member in station.assignments.members)
 
     def _look_soon(self, station: _Station) -> None:
@@ -268,7 +268,7 @@ class SimulatedFleet:
         if station.is_connected and not station.down.is_cut:
             station.assignments.listening(station.now)  # the hub says once a second that it would be heard
         station.look += 1
-        station.is_listening_closely = self._misses_somebody(station)
+        station.is_listening_closely = self._misses_a_member(station)
         wait_us = TICK_US if station.is_listening_closely else CALM_US
         self._later(station, wait_us, self._tick, station, station.look)
 
@@ -290,7 +290,7 @@ class SimulatedFleet:
 
     def _to_member(self, name: str, lines: bytes) -> None:
         if name in self._connected:
-            self._in[name].carry(self._members[name].hear, lines)
+            self._in[name].carry(self._members[name].receive, lines)
 
     def _join(self, name: str) -> None:
         """It connects again."""
@@ -319,7 +319,7 @@ class SimulatedFleet:
         self._now_and_then(self._cut_off_a_node)
         self._now_and_then(self._lose_the_hub)
 
-    def calm_down(self) -> None:
+    def end_faults(self) -> None:
         """No new faults; the current ones end soon."""
         self.is_calm = True
         for member in self._members.values():

@@ -41,7 +41,7 @@ class LedgerWatch:
         self._rivals = rivals or {}
         """The priority of each job whose waiting runs need nothing but a place in the queue."""
         self._in_queue: set[RunKey] = set()
-        self.tell_of_end: Callable[[LedgerRow], None] = lambda _row: None
+        self.on_end: Callable[[LedgerRow], None] = lambda _row: None
         self.rows: dict[RunKey, LedgerRow] = {}
         self._by_job: defaultdict[str, dict[Instant, LedgerRow]] = defaultdict(dict)
         self._gaps: defaultdict[str, list[tuple[Instant, Instant]]] = defaultdict(list)
@@ -175,7 +175,7 @@ class LedgerWatch:
             raise Violation(f"{key.run_id} was decided twice: by {before.decided_by}, and by {row.decided_by}")
         self.rows[key] = row
         if row.state in TERMINAL:
-            self.tell_of_end(row)
+            self.on_end(row)
         if not key.origin:
             self._by_job[key.job_id][key.scheduled_for] = row
         if self._queue_limit is not None and self._is_queued(key.job_id):

@@ -45,7 +45,7 @@ class SimulatedKeeper:
     def is_idle(self) -> bool:
         return not self._running()
 
-    def say(self, action: Callable[..., None], *args: object) -> None:
+    def send(self, action: Callable[..., None], *args: object) -> None:
         """In the order in which it is said."""
         self._heard_at = max(self._timeline.now + self._random.randrange(20 * MILLISECOND), self._heard_at + 1)
         self._timeline.at(self._heard_at, action, *args)
@@ -73,11 +73,11 @@ class SimulatedKeeper:
         elif (key, attempt) in self._unconfirmed:
             self._unconfirmed.add((key, attempt), str(incarnation))
 
-    def hear_confirmed(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+    def receive_confirmed(self, runs: Sequence[tuple[RunKey, int]]) -> None:
         for run in runs:
             self._unconfirmed.discard(run)
 
-    def hear_lease(self, lease: Lease, instance: str) -> None:
+    def receive_lease(self, lease: Lease, instance: str) -> None:
         self.enforce()
         if self._lease.is_limited and lease.epoch != self._lease.epoch:
             self._abandon(self._running(), 0)
@@ -117,11 +117,11 @@ class ProcessHold:
 
     def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None:
         lease = lease_from(asked_at, lease_us, GRACE_US, epoch, vouched_until)
-        self._keeper.say(self._keeper.hear_lease, lease, self._instance)
+        self._keeper.send(self._keeper.receive_lease, lease, self._instance)
 
     def confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None:
         if runs:
-            self._keeper.say(self._keeper.hear_confirmed, list(runs))
+            self._keeper.send(self._keeper.receive_confirmed, list(runs))
 
     def is_idle(self) -> bool:
         return self._keeper.is_idle()

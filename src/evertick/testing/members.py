@@ -77,7 +77,7 @@ class RunningWatch:
         number = None if shard is None else shard.number
         before = self._parts[key, number]
         for other in before:
-            if other.is_going_on and not other.member.stands_still:
+            if other.is_going_on and not other.member.is_frozen:
                 raise Violation(
                     f"{part.attempt_id.key.run_id}: attempt {part.attempt_id.attempt} began on {part.member.name} "
                     f"beside {other.attempt_id.attempt} on {other.member.name}"
@@ -98,7 +98,7 @@ class RunningWatch:
             return  # a backfill has a limit of its own, which orders do not tell, and an item counts in none
         here = [one for one in self._going_on[key.job_id] if one.is_going_on]
         self._going_on[key.job_id] = [*here, part]
-        busy = {split_key(one.attempt_id.key)[0] for one in (*here, part) if not one.member.stands_still}
+        busy = {split_key(one.attempt_id.key)[0] for one in (*here, part) if not one.member.is_frozen}
         limit = launch.job.policy.overlap.limit
         if len(busy) > limit:
             runs = ", ".join(sorted(one.run_id for one in busy))
@@ -146,7 +146,7 @@ class SimulatedMember:
         self.is_calm = False
 
     @property
-    def stands_still(self) -> bool:
+    def is_frozen(self) -> bool:
         """The machine is frozen: nothing on it runs, whatever processes it has."""
         return self._timeline.now < self._frozen_until
 
@@ -167,7 +167,7 @@ class SimulatedMember:
             self._lease = lease_from(stamp, self._lease_us, GRACE_US, 0)
             self._watch_lease()
 
-    def hear(self, lines: bytes) -> None:
+    def receive(self, lines: bytes) -> None:
         if not self.is_worker_there:
             return
         for words in messages.rows_of(lines):
@@ -180,7 +180,7 @@ class SimulatedMember:
                     for asked in words[1]:
                         self._answer(_attempt_id(["", *asked]), words[2])
                 case protocol.SUB_RUN_ENDED:
-                    self._hear_of_sub_run(self._parts.get(_attempt_id(words)), RunState(words[7]))
+                    self._receive_sub_run_end(self._parts.get(_attempt_id(words)), RunState(words[7]))
                 case protocol.DELIVERED:
                     self._undelivered.pop(words[1], None)
 
@@ -190,9 +190,9 @@ class SimulatedMember:
         self.is_worker_there, self.is_worker_frozen = True, False
         self.show()
         for part in (*self._open, *self._undelivered.values()):
-            self._tell(part.attempt_id)
+            self._report(part.attempt_id)
 
-    def _say(self, *lines: bytes) -> None:
+    def _send_lines(self, *lines: bytes) -> None:
         if self.is_worker_there:
             self._send(self.name, {"lines": b"".join(lines)})
 
@@ -213,7 +213,7 @@ class SimulatedMember:
     def _launch(self, order: LaunchMessage) -> None:
         attempt_id, now = AttemptId(order.key, order.attempt), self._timeline.now
         if attempt_id in self._parts:
-            self._tell(attempt_id)
+            self._report(attempt_id)
         elif order.fence < self._fences.get(order.key, 0):
             self._refuse(order, "a newer owner launched this run")
         elif self._lease.is_over(now):
@@ -238,39 +238,41 @@ class SimulatedMember:
             self._timeline.after(lasts_us // 2, self._ask, part, call)
         else:
             self._timeline.after(lasts_us, self._finish, part)
-        self._tell(attempt_id)
+        self._report(attempt_id)
 
     def _refuse(self, order: LaunchMessage, detail: str) -> None:
-        self._say(protocol.encode(protocol.REFUSED, *order.key, order.attempt, detail, order.fence))
+        self._send_lines(protocol.encode(protocol.REFUSED, *order.key, order.attempt, detail, order.fence))
 
     def _answer(self, attempt_id: AttemptId, fence: int) -> None:
         """A scheduler that asks about an unknown attempt may start it elsewhere: refuse older orders from then on."""
         if attempt_id not in self._parts:
             self._fences[attempt_id.key] = max(fence, self._fences.get(attempt_id.key, 0))
-        self._tell(attempt_id)
+        self._report(attempt_id)
 
-    def _tell(self, attempt_id: AttemptId) -> None:
+    def _report(self, attempt_id: AttemptId) -> None:
         """Report an attempt from the keeper."""
         part, known = self._parts.get(attempt_id), (*attempt_id.key, attempt_id.attempt)
         if part is None:
-            self._say(protocol.encode(protocol.UNKNOWN, *known, self._fences.get(attempt_id.key, 0)))
+            self._send_lines(protocol.encode(protocol.UNKNOWN, *known, self._fences.get(attempt_id.key, 0)))
         elif part.end is not None:
             ended = (part.ended_at, str(part.end), int(part.end is not SUCCEEDED), "", part.serial, None, "")
-            self._say(protocol.encode(messages.LOGS_END, *known), protocol.encode(protocol.FINISHED, *known, *ended))
+            self._send_lines(
+                protocol.encode(messages.LOGS_END, *known), protocol.encode(protocol.FINISHED, *known, *ended)
+            )
         else:
-            self._say(protocol.encode(protocol.STARTED, *known, part.started_at))
+            self._send_lines(protocol.encode(protocol.STARTED, *known, part.started_at))
             if part.call is not None:
                 whole, _ = split_key(attempt_id.key)
                 steps = part.call.steps_for(whole, attempt_id.attempt)
                 asked = (part.call.step, NUMBER, part.call.job_id, "", True)
-                self._say(
+                self._send_lines(
                     protocol.encode(protocol.STEPS, *known, steps),
                     protocol.encode(protocol.SUB_RUN_WANTED, *known, *asked),
                 )
 
     def _when_awake(self, action: Callable[[Part], None], part: Part) -> bool:
         """False: the machine stands still, and it is done when that is over."""
-        if self.stands_still:
+        if self.is_frozen:
             self._timeline.at(self._frozen_until, action, part)
             return False
         return part.end is None
@@ -278,22 +280,22 @@ class SimulatedMember:
     def _ask(self, part: Part, call: Call) -> None:
         if part.end is None:
             part.call = call
-            self._tell(part.attempt_id)
+            self._report(part.attempt_id)
 
-    def _hear_of_sub_run(self, part: Part | None, state: RunState) -> None:
+    def _receive_sub_run_end(self, part: Part | None, state: RunState) -> None:
         if part is not None and part.end is None and part.call is not None:
             whole, _ = split_key(part.attempt_id.key)
             call, part.call = part.call, None
             if state is SKIPPED and call.is_item_of(whole):
                 # It runs with its run; the run that may have been made of it meanwhile must not.
-                self._say_unwanted(part, call)
+                self._send_unwanted(part, call)
                 self._timeline.after(self._random.randrange(20 * SECOND), self._finish, part)
                 return
-            self._end(part, self._sub_runs.tell(call.key_for(whole, part.attempt_id.attempt), state))
+            self._end(part, self._sub_runs.report(call.key_for(whole, part.attempt_id.attempt), state))
 
-    def _say_unwanted(self, part: Part, call: Call) -> None:
+    def _send_unwanted(self, part: Part, call: Call) -> None:
         known = (*part.attempt_id.key, part.attempt_id.attempt)
-        self._say(protocol.encode(protocol.SUB_RUN_UNWANTED, *known, call.step, NUMBER, call.job_id))
+        self._send_lines(protocol.encode(protocol.SUB_RUN_UNWANTED, *known, call.step, NUMBER, call.job_id))
 
     def _finish(self, part: Part) -> None:
         if self._when_awake(self._finish, part):
@@ -307,7 +309,7 @@ class SimulatedMember:
     def _cancel(self, part: Part) -> None:
         if self._when_awake(self._cancel, part):
             if part.call is not None:
-                self._say_unwanted(part, part.call)
+                self._send_unwanted(part, part.call)
             self._end(part, CANCELLED)
 
     def _end(self, part: Part, state: RunState) -> None:
@@ -320,7 +322,7 @@ class SimulatedMember:
         part.is_going_on = False
         del self._open[part]
         self._undelivered[part.serial] = part
-        self._tell(part.attempt_id)
+        self._report(part.attempt_id)
 
     # How long what runs may go on
 
@@ -339,7 +341,7 @@ class SimulatedMember:
     def _enforce(self) -> None:
         """End what may be started elsewhere soon."""
         now = self._timeline.now
-        if not self._lease.is_over(now) or self.stands_still:
+        if not self._lease.is_over(now) or self.is_frozen:
             return
         for part in self._open:
             if not part.is_abandoned:

@@ -269,7 +269,7 @@ class Node:
         self._inbox.append(message)
         self._poke(self._timeline.now + 200)
 
-    def hear_of_requests(self) -> None:
+    def poll_requests(self) -> None:
         """The database announces a request: look for it at once."""
         if self.is_up:
             self._later(self._post.randrange(20 * MILLISECOND), self._claim_now)

@@ -20,12 +20,12 @@ from evertick.testing.faults import Faults
 from evertick.testing.fleet import SimulatedFleet
 from evertick.testing.invariants import LedgerWatch, Violation
 from evertick.testing.node import Decide, Node
-from evertick.testing.people import People
 from evertick.testing.requirements import PreviousSuccessWatch
 from evertick.testing.scenario import QUEUE, Ownership, Scenario, draw_scenario, is_queued
 from evertick.testing.subcalls import SubRunWatch
 from evertick.testing.timeline import Caller, Timeline, Trace
 from evertick.testing.unreliable import Backend
+from evertick.testing.users import Users
 
 CALM_MAX_US = 2 * HOUR
 """When nothing goes wrong any more, everything that was due must be settled within this time."""
@@ -115,7 +115,7 @@ class World:
             timeline,
             random,
             self._faults,
-            self._tell,
+            self._deliver,
             self._answer,
             scenario.run_max_us,
             is_shared=scenario.is_fleet_shared,
@@ -129,7 +129,7 @@ class World:
         # One that owns everything knows at once what it tells the ledger.
         margin_us = 0 if scenario.ownership is Ownership.ALONE else 3 * scenario.lease_us
         previous = PreviousSuccessWatch(timeline, scenario.required, margin_us, self._there_since, watch.has_active)
-        watch.tell_of_end = previous.ended
+        watch.on_end = previous.ended
         self.deadlines = DeadlineReports(watch.rows)
         self.nodes = [
             Node(
@@ -149,9 +149,9 @@ class World:
             for number in range(scenario.nodes)
         ]
         if scenario.is_told_of_requests:
-            self.backend.tell_of_requests = self._tell_of_requests
+            self.backend.announce_requests = self._announce_requests
         self._node_of = {node.name: node for node in self.nodes}
-        self.people = People(scenario, timeline, random, self.backend, self.nodes, self._faults, self.trace)
+        self.users = Users(scenario, timeline, random, self.backend, self.nodes, self._faults, self.trace)
         self._longest_back_us = 0
 
     def run(self) -> None:
@@ -159,7 +159,7 @@ class World:
         timeline, scenario = self.timeline, self.scenario
         for node in self.nodes:
             timeline.after(self.random.randrange(10 * SECOND), node.boot)
-        self.people.begin()
+        self.users.begin()
         self.fleet.begin()
         for per_hour, action in (
             (self.faults.outages_per_hour, self._go_away),
@@ -171,10 +171,10 @@ class World:
         ):
             self._now_and_then(per_hour, action)
         timeline.run_until(scenario.start + scenario.length_us)
-        self._calm_down()
+        self._end_faults()
         self._settle()
         self._check_ledger()
-        self.people.check_answers()
+        self.users.check_answers()
         self.sub_runs.check(self.backend.watch.rows)
 
     # What goes wrong
@@ -236,17 +236,17 @@ class World:
 
     # What is left when it stops
 
-    def _calm_down(self) -> None:
+    def _end_faults(self) -> None:
         self.trace.add("world", "calms down")
         self.faults = self.scenario.faults.calm()
         self.executors.is_calm = True
-        self.fleet.calm_down()
+        self.fleet.end_faults()
         self.backend.away_until = 0
         for node in self.nodes:
             node.connect()
             node.clock.settle()
             self.timeline.after(MINUTE, self._bring_back, node)
-        self.people.calm_down()
+        self.users.end_faults()
 
     def _settle(self) -> None:
         calm_since = self.timeline.now
@@ -265,12 +265,12 @@ class World:
         for row in self.backend.watch.open_rows() if has_owners else ():
             if row.key.scheduled_for <= calm_since and row.decided_at <= calm_since:
                 return f"{row.key.run_id} is {row.state} (attempt {row.attempt}, decided by {row.decided_by})"
-        if waiting := self.people.unanswered():
+        if waiting := self.users.unanswered():
             return f"the request {waiting[0]} has no answer"
         slowest = self.timeline.now + min(node.clock.ahead_us for node in self.nodes)
         settings = self.scenario.settings
         expected = slowest - settings.flush_us - settings.interval_us * 2 - MINUTE
-        for job in self.people.jobs.values():
+        for job in self.users.jobs.values():
             watermark = self.backend.watch.watermark(job.id)
             if watermark is None or watermark < expected:
                 return f"the watermark of {job.id} is at {'nothing' if watermark is None else to_text(watermark)}"
@@ -316,17 +316,17 @@ class World:
         return self.faults
 
     def _there_since(self, job_id: str) -> Instant | None:
-        return self.people.there_since(job_id)
+        return self.users.there_since(job_id)
 
     def _definitions(self) -> Sequence[Job]:
-        return self.people.definitions()
+        return self.users.definitions()
 
-    def _tell(self, node: str, report: RunReport) -> None:
+    def _deliver(self, node: str, report: RunReport) -> None:
         self._node_of[node].receive(report)
 
-    def _tell_of_requests(self) -> None:
+    def _announce_requests(self) -> None:
         for node in self.nodes:
-            node.hear_of_requests()
+            node.poll_requests()
 
     def _answer(self, caller: Caller, report: RunReport) -> None:
         self._node_of[caller.node].answer(caller, report)

@@ -58,11 +58,11 @@ class SubRunWatch:
         """Runs that were not in the ledger when their steps heard that they had failed: they need not become so."""
 
     @property
-    def told(self) -> int:
+    def reported(self) -> int:
         """How many steps have heard how their run ended."""
         return len(self._told)
 
-    def tell(self, key: RunKey, state: RunState) -> RunState:
+    def report(self, key: RunKey, state: RunState) -> RunState:
         """A step receives the outcome of its run; returns the outcome of the step."""
         before = self._told.setdefault(key, state)
         if state is FAILED and key not in self._rows:

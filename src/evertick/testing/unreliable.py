@@ -33,7 +33,7 @@ class Backend:
         self.timeline = timeline
         self.away_until: Instant = 0
         self._are_epochs_checked = are_epochs_checked
-        self.tell_of_requests: Callable[[], None] = lambda: None
+        self.announce_requests: Callable[[], None] = lambda: None
 
     def commit(self, batch: Batch) -> Committed:
         if not self._are_epochs_checked:
@@ -41,7 +41,7 @@ class Backend:
         committed = self.store.commit(batch)
         self.watch.committed(batch, committed)
         if batch.requests or batch.blackouts:
-            self.tell_of_requests()
+            self.announce_requests()
         return committed
 
     def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:

@@ -78,7 +78,7 @@ def catchup(job: str | None, dry_run: bool, keep: str | None, since: str | None,
         left_out = sum(one.occurrences for one in stretches)
         if dry_run:
             _preview(found, kept, output)
-            _tell(found, left_out, len(kept), job, keep)
+            _show_preview(found, left_out, len(kept), job, keep)
             return
         if found.paused_at:
             _resume(operations, job, override, output)
@@ -96,7 +96,7 @@ def catchup(job: str | None, dry_run: bool, keep: str | None, since: str | None,
     if requests:
         note(f"{counted(chosen, 'run')}. Next: evertick history {job} --trigger backfill")
     else:
-        _tell(found, left_out, len(kept), job, keep)
+        _show_preview(found, left_out, len(kept), job, keep)
 
 
 def _preview_all(target: Target, override: Missed | None, since: str | None, output: str) -> None:
@@ -242,7 +242,7 @@ def _preview(found: Catchup, kept: list[Stretch], output: str) -> None:
     show(output, data_with(found, settled=settled), Table(columns, rows), rows=rows, name="scheduled_for")
 
 
-def _tell(found: Catchup, left_out: int, kept: int, job: str, keep: str | None) -> None:
+def _show_preview(found: Catchup, left_out: int, kept: int, job: str, keep: str | None) -> None:
     if found.watermark is None:
         note("The scheduler has not planned this job yet, so it has missed nothing.")
         return

@@ -109,10 +109,10 @@ def explain(expression: str, timezone: str | None, after: int, name: str, output
         "dst_notes": [{"at": to_text(at), "text": text} for at, text in notes],
         "next": [to_text(from_datetime(moment)) for moment in upcoming],
     }
-    show(output, data, lambda: _tell(data), name="expression")
+    show(output, data, lambda: _show_preview(data), name="expression")
 
 
-def _tell(data: dict[str, Any]) -> None:
+def _show_preview(data: dict[str, Any]) -> None:
     show_text(data["meaning"], bold=True)
     rows: list[Row] = [{"field": label.replace("_", " "), "written": text} for label, text in data["fields"].items()]
     show_text()

@@ -66,7 +66,7 @@ def diff(
     since = times.now() if after is None else after
     found = diff_jobs(former.jobs, current.jobs, since, since + days * DAY)
 
-    show(output, found, lambda: _tell(found, None if all_times else SHOWN), rows=found.items)
+    show(output, found, lambda: _show_diff(found, None if all_times else SHOWN), rows=found.items)
     for error in current.all_errors():
         note(str(error))
     if former.errors:
@@ -88,7 +88,7 @@ def _summary(found: ScheduleDiff, base: str, days: int) -> str:
     return f"{jobs}. Occurrences in the next {counted(days, 'day')}: {before:,} before, {after:,} after."
 
 
-def _tell(found: ScheduleDiff, most: int | None) -> None:
+def _show_diff(found: ScheduleDiff, most: int | None) -> None:
     for number, job in enumerate(found.items):
         if number:
             show_text()

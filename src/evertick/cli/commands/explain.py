@@ -36,7 +36,7 @@ def explain(job: str, attempt: int | None, target: Target, output: str) -> None:
     if "@" in job:
         with target.operations() as operations:
             found = operations.run_definition(job, attempt)
-        show(output, found, lambda: _tell(found), name="digest")
+        show(output, found, lambda: _show_definition(found), name="digest")
         return
     if attempt is not None:
         raise click.UsageError("--attempt needs a run id, such as report@2026-03-02T09:00:00Z.")
@@ -51,7 +51,7 @@ def explain(job: str, attempt: int | None, target: Target, output: str) -> None:
     show(output, rules, Table(columns, rules), name="name")
 
 
-def _tell(found: RunDefinition) -> None:
+def _show_definition(found: RunDefinition) -> None:
     is_other = found.is_current is False
     marked = [f"{_MARKS[one.side]} {one.text}" for one in found.changes]
     show_lines(marked if is_other else found.text.splitlines())

@@ -132,11 +132,11 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
         note("For another machine: evertick fleet token")
     part = Part(url, provision.certificates, folder=str(home), http_port=http_port)
 
-    def look_after() -> float:
+    def renew_if_due() -> float:
         provide(home, address)
         return CERTIFICATE_SECONDS
 
-    _supervise("scheduler", part, look_after)
+    _supervise("scheduler", part, renew_if_due)
 
 
 @fleet.command(cls=FleetCommand)
@@ -227,7 +227,7 @@ def join(
         lease_seconds=lease,
         offers=_offers({key: text for key, text in named.items() if text is not None}, resources),
     )
-    _supervise("member", part, None if insecure else lambda: _look_after(part))
+    _supervise("member", part, None if insecure else lambda: _renew_certificates(part))
 
 
 def _certificates_of_member(url: str, name: str, token: str | None, certs: Path | None, home: Path) -> Certificates:
@@ -251,11 +251,11 @@ def _certificates_of_member(url: str, name: str, token: str | None, certs: Path 
     return enrol(url, token, name, own)
 
 
-def _look_after(part: Part) -> float:
-    from evertick.executors.fleet.renewal import look_after
+def _renew_certificates(part: Part) -> float:
+    from evertick.executors.fleet.renewal import renew_if_due
 
     assert part.certificates is not None
-    return look_after(Path(part.certificates.cert).parent)
+    return renew_if_due(Path(part.certificates.cert).parent)
 
 
 def _check_scheme(url: str, *, insecure: bool) -> None:
@@ -304,10 +304,10 @@ def _supervise(role: str, part: Part, renew: Callable[[], float] | None = None) 
 
     what = f"{part.name} has joined {part.url}" if part.name else f"The hub is listening on {part.url}"
 
-    def said(line: str) -> None:
+    def show_line(line: str) -> None:
         note(f"{what}. Press Ctrl-C to stop." if line.startswith("ready ") else f"{part.name or 'hub'}: {line}")
 
-    supervisor = Supervisor(role, part, said, renew)
+    supervisor = Supervisor(role, part, show_line, renew)
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: signals.append(number))

@@ -61,13 +61,13 @@ def import_(
         ],
     }
 
-    def tell() -> None:
+    def show_files() -> None:
         for file in made:
             show_text(file["file"])
             for line in file["text"].splitlines() if dry_run else ():
                 show_text(f"    {line}")
 
-    show(output, data, tell, rows=made, name="file")
+    show(output, data, show_files, rows=made, name="file")
     for told in imported.notes:
         line = f":{told.line}" if told.line else ""
         note(f"{told.source or _name(source)}{line}: {told.text}")

@@ -82,7 +82,7 @@ def forget(node: str, force: bool, yes: bool, target: Target, output: str) -> No
         found = operations.forget_node(node, force)
     show(output, found, lambda: show_text(f"Forgot {node}."), rows=found.runs, name="run")
     if output == "table":
-        _tell_runs(found, "will be")
+        _show_runs(found, "will be")
     if not found.is_scheduler_running:
         note("No scheduler is running. The next one to start takes over the runs.")
 
@@ -102,11 +102,11 @@ def _confirm(operations: Operations, node: str) -> None:
     known = next((one for one in operations.nodes().items if one.node == node), None)
     if known is not None:
         note(f"{node}: {_state_of(known)}.")
-        _tell_runs(known, "would be")
+        _show_runs(known, "would be")
     click.confirm(f"Forget {node}? Processes that still run on its machine would run twice.", abort=True, err=True)
 
 
-def _tell_runs(found: NodeState | ForgottenNode, verb: str) -> None:
+def _show_runs(found: NodeState | ForgottenNode, verb: str) -> None:
     for run in found.runs:
         note(f"{run.run} {verb} {'retried' if run.if_lost == 'retrying' else 'lost'}")
     if found.active > len(found.runs):

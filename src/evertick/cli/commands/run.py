@@ -15,7 +15,7 @@ from evertick.cli.complete import complete_jobs_and_files
 from evertick.cli.exits import INTERRUPTED, TIMEOUT
 from evertick.cli.live_view import open_display
 from evertick.cli.output import note, output_option, show
-from evertick.cli.requests import ask, data_with, new_id, params_of, tell_result, whoami
+from evertick.cli.requests import ask, data_with, new_id, params_of, show_result, whoami
 from evertick.cli.run_follower import Follower, Log, Progress, RecordedRun
 from evertick.cli.target import Target
 from evertick.cli.target_options import target_options
@@ -121,7 +121,7 @@ def _through(operations: Operations, job: str, params: dict[str, str], timeout: 
     finally:
         follower.close()
     show(output, run, lambda: None, name="run")
-    return tell_result(run) if code is None else code
+    return show_result(run) if code is None else code
 
 
 def _end(operations: Operations, run_id: str, code: int, words: str) -> int:
@@ -152,7 +152,7 @@ def _alone(job_or_file: str, params: dict[str, str], timeout: float | None, targ
         code = asyncio.run(_carry_out(one, display, timeout))
     run, steps = _progress_of(one)
     show(output, data_with(run, steps=steps), lambda: None, name="run")
-    return tell_result(run, is_kept=False) if code is None else code
+    return show_result(run, is_kept=False) if code is None else code
 
 
 def _progress_of(one: Once) -> Progress:

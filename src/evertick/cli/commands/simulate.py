@@ -92,7 +92,7 @@ def simulate(
         )
     found = report_forecast(rows, jobs, takes, queues, since, until, is_shortened=until < asked)
     zone = chosen.settings().timezone
-    show(output, found, lambda: _tell(found, zone, None if all_jobs else JOBS_SHOWN), rows=found.jobs)
+    show(output, found, lambda: _show_forecast(found, zone, None if all_jobs else JOBS_SHOWN), rows=found.jobs)
     _hints(found, zone)
 
 
@@ -163,7 +163,7 @@ def _progress(hours: int) -> Iterator[Callable[[int], None]]:
         yield progress.update
 
 
-def _tell(found: Forecast, zone: str, most: int | None) -> None:
+def _show_forecast(found: Forecast, zone: str, most: int | None) -> None:
     show_text(f"Runs at once, by hour ({zone})", bold=True)
     show_lines(_plot(found.hours, zone))
     show_text()

@@ -78,7 +78,7 @@ def status(job: str | None, runs: int, target: Target, output: str) -> None:
 def _facts(one: JobDetail, now: int) -> list[Row]:
     zone = one.timezone
 
-    def told(moment: datetime | None) -> str | None:
+    def local_time(moment: datetime | None) -> str | None:
         return None if moment is None else local_text(from_datetime(moment), zone)
 
     next_at = one.next_at
@@ -87,12 +87,14 @@ def _facts(one: JobDetail, now: int) -> list[Row]:
         "description": one.description.strip().partition("\n")[0],
         "file": one.file,
         "status": one.status,
-        "light": f"{one.light}, since the deadline of {told(one.late_since)}" if one.late_since else one.light,
+        "light": f"{one.light}, since the deadline of {local_time(one.late_since)}" if one.late_since else one.light,
         "schedule": ", ".join(one.schedules) or "none (manual runs only)",
-        "next run": f"{told(next_at)} {zone} (in {duration_text(from_datetime(next_at) - now)})" if next_at else "-",
-        "next start": f"{told(one.next_starts_at)} {zone} (jitter)" if one.next_starts_at else None,
+        "next run": f"{local_time(next_at)} {zone} (in {duration_text(from_datetime(next_at) - now)})"
+        if next_at
+        else "-",
+        "next start": f"{local_time(one.next_starts_at)} {zone} (jitter)" if one.next_starts_at else None,
         "watermark": whole_second_text(one.watermark, zone) if one.watermark else "not planned yet",
-        "last success": told(one.last_success_for),
+        "last success": local_time(one.last_success_for),
         "paused since": f"{whole_second_text(one.paused_at, zone)} {one.pause_note}".rstrip()
         if one.paused_at
         else None,

@@ -62,11 +62,11 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     }
     rows = [{"kind": kind, **_row(one)} for kind, many in (("error", errors), ("warning", warnings)) for one in many]
 
-    def tell() -> None:
+    def show_problems() -> None:
         for error in errors:
             show_text(str(error))
 
-    show(output, data, tell, rows=rows, name=lambda row: str(row["file"]))
+    show(output, data, show_problems, rows=rows, name=lambda row: str(row["file"]))
     for warning in warnings:
         note(f"{warning} (warning)")
     note(_summary(len(found.files), len(found.jobs), len(errors), len(found.errors), len(warnings)))

@@ -46,14 +46,14 @@ def verify(ctx: click.Context, target: Target, output: str) -> None:
         raise StoreUnavailable(str(error)) from error
     findings = report.findings
 
-    def tell() -> None:
+    def show_findings() -> None:
         show_tables(Table((Column("Entries", "what"), Column("Count", "count", "bold", right=True)), _counts(report)))
         for finding in findings[:SHOWN_MAX]:
             show_text(finding.text)
         if len(findings) > SHOWN_MAX:
             note(f"... and {len(findings) - SHOWN_MAX:,} more. Use -o json to list all.")
 
-    show(output, report, tell, rows=findings, name="job")
+    show(output, report, show_findings, rows=findings, name="job")
     if report.is_sound:
         note("The ledger is consistent: it holds every occurrence up to the watermarks exactly once.")
         return

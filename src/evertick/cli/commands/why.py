@@ -34,10 +34,10 @@ def why(job: str, time: str | None, target: Target, output: str) -> None:
     """
     with target.operations() as operations:
         answer = operations.why(job, time)
-    show(output, answer, lambda: _tell(answer), name=lambda found: found.run.run if found.run else found.job)
+    show(output, answer, lambda: _show_why(answer), name=lambda found: found.run.run if found.run else found.job)
 
 
-def _tell(answer: Why) -> None:
+def _show_why(answer: Why) -> None:
     from evertick.model.instant import from_datetime
     from evertick.operations.time_text import clock_text, moment_text
 

@@ -43,7 +43,9 @@ def read_part(operations: Operations, target: str, chosen: tuple[int, str] | Non
     detail = operations.run(target)
     last = max((log.attempt for log in detail.logs), default=0)
     logs = [log for log in detail.logs if log.attempt == last] if chosen is None else list(detail.logs)
-    log = next((one for one in logs if (one.attempt, one.step) == chosen), None) if chosen else _telling(detail, logs)
+    log = (
+        next((one for one in logs if (one.attempt, one.step) == chosen), None) if chosen else _log_to_show(detail, logs)
+    )
     if chosen is not None and chosen[1] == ALL_STEPS and log is None:
         size = operations.read_log(detail.run, chosen[0], ALL_STEPS, 0, 1).size
         log = LogFile(chosen[0], ALL_STEPS, size, is_complete=False)
@@ -54,7 +56,7 @@ def read_part(operations: Operations, target: str, chosen: tuple[int, str] | Non
     return LogPart(detail, log, start, chunk.data, chunk.next_offset)
 
 
-def _telling(detail: RunDetail, logs: list[LogFile]) -> LogFile | None:
+def _log_to_show(detail: RunDetail, logs: list[LogFile]) -> LogFile | None:
     """The log of the step that failed, else of one that runs, else the last."""
     states = {step.name: step.state for step in detail.steps}
     for wanted in (_BAD, ("running",)):

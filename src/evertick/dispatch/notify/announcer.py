@@ -195,7 +195,7 @@ class Announcer:
                 case _:
                     pass
 
-    def tell(self, message: Message) -> None:
+    def announce(self, message: Message) -> None:
         """Send a message about the node itself; from any thread."""
         self._put(message)
 

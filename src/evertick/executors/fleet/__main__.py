@@ -99,7 +99,7 @@ async def be_member(settings: Part, stopping: asyncio.Event) -> int:
         memory_limit=0,
         death_timeout=settings.patience_seconds,
     )
-    looking = asyncio.create_task(_say_what_is_wrong(settings))
+    looking = asyncio.create_task(_report_unreachable(settings))
 
     async def arrange() -> None:
         looking.cancel()
@@ -118,10 +118,10 @@ async def _keep(server: Scheduler | Worker, stopping: asyncio.Event, arrange: Ca
         if not start.done():
             return True  # it was stopped while it looked for the fleet
         if (error := start.exception()) is not None:
-            _say(_why_not(error))
+            _print(_why_not(error))
             return False
         await arrange()
-        _say_ready(server.address)
+        _print_ready(server.address)
         ended = asyncio.create_task(server.finished())
         await asyncio.wait([ended, stop], return_when=asyncio.FIRST_COMPLETED)
         return True
@@ -148,7 +148,7 @@ def _why_not(error: BaseException) -> str:
     return f"cannot start: {' '.join(str(cause).split()) or type(cause).__name__}"
 
 
-async def _say_what_is_wrong(settings: Part) -> None:
+async def _report_unreachable(settings: Part) -> None:
     """Print why the worker cannot connect: Dask retries in silence."""
     fleet, told = fleet_at(settings.url, settings.certificates), ""
     while True:
@@ -158,19 +158,19 @@ async def _say_what_is_wrong(settings: Part) -> None:
         except ExecutorUnavailable as error:
             if str(error) != told:
                 told = str(error)
-                _say(f"waits: {told}")
+                _print(f"waits: {told}")
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
-def _say_ready(address: str) -> None:
+def _print_ready(address: str) -> None:
     # The objects of Dask live until the end: a full garbage collection over them would delay a launch now and then.
     gc.collect()
     gc.freeze()
-    _say(f"ready {address}")
+    _print(f"ready {address}")
 
 
 def _own_address(url: str) -> str:

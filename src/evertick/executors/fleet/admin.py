@@ -35,7 +35,7 @@ def set_cordon(settings: FleetSettings, name: str, *, is_closed: bool) -> Member
 
     async def cordon(view: _View) -> Member:
         view.member(name)
-        view.tell(name, protocol.encode(messages.CORDON, is_closed))
+        view.send(name, protocol.encode(messages.CORDON, is_closed))
         return await view.wait_for(name, lambda member: member.is_open is not is_closed, ANSWER_SECONDS)
 
     return _ask(settings, cordon)
@@ -46,7 +46,7 @@ def drain(settings: FleetSettings, name: str, timeout: float, said: Callable[[Me
 
     async def wait(view: _View) -> Member:
         view.member(name)
-        view.tell(name, protocol.encode(messages.CORDON, True))
+        view.send(name, protocol.encode(messages.CORDON, True))
         member = await view.wait_for(name, lambda member: not member.is_open, ANSWER_SECONDS)
         said(member)
         return await view.wait_for(name, lambda member: not member.running, timeout)
@@ -68,7 +68,7 @@ def remove(settings: FleetSettings, name: str, *, by_force: bool) -> None:
         if member.running and not by_force:
             running = "1 active attempt" if member.running == 1 else f"{member.running} active attempts"
             raise Conflict(f"{name} has {running}. Drain it first, or use --force to end them.")
-        view.tell(name, protocol.encode(messages.LEAVE))
+        view.send(name, protocol.encode(messages.LEAVE))
         await view.wait_until_gone(name, ANSWER_SECONDS)
         view.release(name)
 
@@ -135,8 +135,8 @@ class _View:
             raise _unknown_member(name, list(found))
         return found[name]
 
-    def tell(self, name: str, line: bytes) -> None:
-        self._control.tell(name, line)
+    def send(self, name: str, line: bytes) -> None:
+        self._control.send(name, line)
 
     def release(self, name: str) -> None:
         self._control.release(name)

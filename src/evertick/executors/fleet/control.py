@@ -68,7 +68,7 @@ class Control:
             return first
         return await _read(self._reader)
 
-    def tell(self, member: str, lines: bytes) -> bool:
+    def send(self, member: str, lines: bytes) -> bool:
         """False if the connection is closed."""
         if self._writer.is_closing():
             return False

@@ -76,7 +76,7 @@ class FleetExecutor:
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report
-        self._assignments = Assignments(Membership(self._settings), LogCopies(self._state), self._tell, report)
+        self._assignments = Assignments(Membership(self._settings), LogCopies(self._state), self._send, report)
         self._thread.start()
         self._is_ready.wait()
 
@@ -227,11 +227,11 @@ class FleetExecutor:
         if certificates is None:
             await asyncio.Event().wait()
             return
-        from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after
+        from evertick.executors.fleet.renewal import LOOK_SECONDS, renew_if_due
 
         while True:
             try:
-                pause = await asyncio.to_thread(look_after, Path(certificates.cert).parent)
+                pause = await asyncio.to_thread(renew_if_due, Path(certificates.cert).parent)
             except (EvertickError, OSError, ValueError) as error:
                 pause = LOOK_SECONDS
                 log.warning("fleet.certificate_not_renewed reason=%s", error)
@@ -284,11 +284,11 @@ class FleetExecutor:
             case {messages.FORGOTTEN: str(member)}:
                 assignments.forgotten(member, now)
 
-    def _tell(self, member: str, lines: bytes) -> None:
+    def _send(self, member: str, lines: bytes) -> None:
         from evertick.executors.fleet.control import Control
 
         if isinstance(self._control, Control):
-            self._control.tell(member, lines)
+            self._control.send(member, lines)
 
 
 def _left_us(until: Instant | None) -> int | None:

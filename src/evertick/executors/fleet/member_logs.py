@@ -133,7 +133,7 @@ class MemberLogs:
                     raise MemberUnavailable(member, reason, seen_at=seen_at)
                 if card is not None and not card.answers_logs:
                     raise MemberUnavailable(member, MemberUnavailableReason.TOO_OLD, seen_at=seen_at)
-                control.tell(member, protocol.encode(verb, *attempt, asker, *rest))
+                control.send(member, protocol.encode(verb, *attempt, asker, *rest))
                 while True:
                     for message in await control.read():
                         lines = message.get("lines")

@@ -69,13 +69,13 @@ class Part:
 
 
 class Supervisor:
-    """Runs one role until `stop`, or until its member was removed. `said` receives its lines."""
+    """Runs one role until `stop`, or until its member was removed. `on_line` receives its lines."""
 
     def __init__(
-        self, role: str, part: Part, said: Callable[[str], None], renew: Callable[[], float] | None = None
+        self, role: str, part: Part, on_line: Callable[[str], None], renew: Callable[[], float] | None = None
     ) -> None:
         self._command = [sys.executable, "-P", "-m", "evertick.executors.fleet", role, part.to_text()]
-        self._said = said
+        self._on_line = on_line
         self._renew = renew
         """Renews the certificate if due; returns the seconds until the next check."""
         files = (part.certificates.cert, part.certificates.ca) if part.certificates else ()
@@ -100,7 +100,7 @@ class Supervisor:
                 return 0
             if time.monotonic() - began > GOOD_SECONDS:
                 wait = RETRY_FIRST_SECONDS
-            self._said(f"ended with exit code {code}; starting again in {wait:g} s")
+            self._on_line(f"ended with exit code {code}; starting again in {wait:g} s")
             if self._stopping.wait(wait):
                 return 0
             wait = min(wait * 2, RETRY_MAX_SECONDS)
@@ -122,7 +122,7 @@ class Supervisor:
                     pause, trouble = RENEW_AGAIN_SECONDS, f"could not renew its certificate: {error}"
                 look_at = time.monotonic() + pause
                 if trouble and trouble != told:
-                    self._said(trouble)
+                    self._on_line(trouble)
                 told = trouble
             found = tuple(map(_stamp, self._files))
             if None not in found and found != known:
@@ -147,7 +147,7 @@ class Supervisor:
         assert process.stdin is not None
         with process.stdin, process.stdout:
             for line in process.stdout:
-                self._said(line.rstrip("\n"))
+                self._on_line(line.rstrip("\n"))
             return process.wait()
 
 

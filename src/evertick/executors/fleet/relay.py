@@ -52,10 +52,10 @@ class Relay(SchedulerPlugin):
     async def start(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         scheduler.handlers[messages.CONTROL] = self._control
-        scheduler.stream_handlers[messages.SAY] = self._said
+        scheduler.stream_handlers[messages.SAY] = self._forward
         scheduler.stream_handlers[messages.CARD] = self._shown
         scheduler.stream_handlers[messages.ANSWER] = self._answered
-        self._beat = PeriodicCallback(lambda: self._tell({messages.BEAT: True}), BEAT_MS)
+        self._beat = PeriodicCallback(lambda: self._broadcast({messages.BEAT: True}), BEAT_MS)
         self._beat.start()
 
     async def close(self) -> None:
@@ -84,15 +84,15 @@ class Relay(SchedulerPlugin):
         self._addresses[str(name)] = worker
         if is_news:
             log.info("member.joined member=%s address=%s", name, worker)
-        self._tell({"card": card, "address": worker})
+        self._broadcast({"card": card, "address": worker})
         if card.get("stamp") and worker in self._scheduler.stream_comms:
             # Schedulers get this heartbeat before anything later, so silence counts from it.
             self._scheduler.worker_send(worker, {"op": messages.ACK, "stamp": card["stamp"]})
 
-    def _said(self, lines: bytes, worker: str) -> None:
+    def _forward(self, lines: bytes, worker: str) -> None:
         card = self._cards.get(worker)
         if card is not None and isinstance(lines, bytes):
-            self._tell({"member": card["name"], "lines": lines})
+            self._broadcast({"member": card["name"], "lines": lines})
 
     def _answered(self, to: str, lines: bytes, worker: str) -> None:
         card, out = self._cards.get(worker), self._askers.get(to) if isinstance(to, str) else None
@@ -110,7 +110,7 @@ class Relay(SchedulerPlugin):
                 while len(self._gone) >= GONE_MAX:
                     del self._gone[next(iter(self._gone))]
                 self._gone[card["name"]] = (card, worker, seen)
-            self._tell({"gone": card["name"]})
+            self._broadcast({"gone": card["name"]})
 
     # Schedulers
 
@@ -161,7 +161,7 @@ class Relay(SchedulerPlugin):
         """Free the name, and drop its member from the list."""
         is_named = self._names is not None and self._names.release(member)
         is_known = self._gone.pop(member, None) is not None or is_named
-        self._tell({messages.FORGOTTEN: member, "is_known": is_known})
+        self._broadcast({messages.FORGOTTEN: member, "is_known": is_known})
 
     def _pass_on(self, member: str, lines: bytes) -> None:
         """A message to a disconnected member is dropped; the scheduler sends it again when the member is back."""
@@ -169,7 +169,7 @@ class Relay(SchedulerPlugin):
         if address is not None and address in self._scheduler.stream_comms:
             self._scheduler.worker_send(address, {"op": messages.HEAR, "lines": lines})
 
-    def _tell(self, message: dict[str, object]) -> None:
+    def _broadcast(self, message: dict[str, object]) -> None:
         for out in tuple(self._controls):
             try:
                 out.send(message)

@@ -34,7 +34,7 @@ def needs_renewal(certificates: Certificates) -> bool:
     return own.issuer != signing.subject or _left_us(own) < _lifetime_us(own) / 3
 
 
-def look_after(folder: Path) -> float:
+def renew_if_due(folder: Path) -> float:
     """Update the trusted authorities, and renew the certificate if due; the seconds until the next check.
 
     Files without the address of a hub are managed by the operator, and those of a hub by the hub.

@@ -49,7 +49,7 @@ class _Run:
     caller: Caller
     directory: Path
     workspace: Path
-    tell: Callable[[Progress], object]
+    report: Callable[[Progress], object]
     clock: Callable[[], float]
     given: Mapping[str, str]
     """Parameters of this run."""
@@ -83,8 +83,8 @@ def run_pipeline(
     place = Path(directory).absolute()
     root = Path(workspace) if workspace is not None else place.joinpath("..", "..", "..").resolve()
     definition = read_definition(data)
-    tell = on_progress if on_progress is not None else _ignore
-    run = _Run(definition, Caller(invoker, is_cancelled), place, root, tell, clock, parameters or {})
+    report = on_progress if on_progress is not None else _ignore
+    run = _Run(definition, Caller(invoker, is_cancelled), place, root, report, clock, parameters or {})
     try:
         result = _run(run)
     except Cancelled as error:
@@ -114,13 +114,13 @@ def _run(run: _Run) -> PipelineResult:
             return PipelineResult(False, error=problem)
     items = load_items(replace(definition.input, parameters=_parameters(run)), run.directory, generated)
     check_variables(map_prompt, items, "map.prompt")
-    run.tell(Progress("input", len(items), len(items)))
+    run.report(Progress("input", len(items), len(items)))
 
     found = PipelineResult(True, warnings=_warnings(definition.map, map_prompt))
     if definition.filter is not None:
         kept, errors = apply_filter(definition.filter, items, run.caller, run.working_dir)
         found = replace(found, filtered=FilterResult(len(kept), len(items) - len(kept), errors))
-        run.tell(Progress("filter", len(kept), len(items)))
+        run.report(Progress("filter", len(kept), len(items)))
         items = kept
     if not items and not definition.map.is_batched:
         return found
@@ -133,7 +133,7 @@ def _run(run: _Run) -> PipelineResult:
 def _map(run: _Run, wanted: Map, prompt: str, items: Sequence[Item]) -> list[ItemResult]:
     mapper = Mapper(wanted, prompt, run.caller, run.working_dir)
     map_items = mapper.map_batches if wanted.is_batched else mapper.map_items
-    return map_items(items, lambda done: run.tell(Progress("map", done, len(items))))
+    return map_items(items, lambda done: run.report(Progress("map", done, len(items))))
 
 
 def _finish(
@@ -161,7 +161,7 @@ def _finish(
         if not wanted.is_batched:
             raise
         return replace(found, success=False, error=str(error), is_cancelled=True)
-    run.tell(Progress("reduce", 1, 1))
+    run.report(Progress("reduce", 1, 1))
     return replace(found, output=output, stats=replace(stats, reduce_ms=run.since_ms(start)))
 
 
@@ -221,7 +221,7 @@ def _ask_once(run: _Run, wanted: Single) -> PipelineResult:
             output = parse_object(answer.response, wanted.fields)
         except Unparsable as error:
             problem = f"Failed to parse AI response: {error}"
-    run.tell(Progress("job", 1, 1))
+    run.report(Progress("job", 1, 1))
     result = ItemResult(
         parameters,
         output or dict.fromkeys(wanted.fields),

@@ -20,7 +20,7 @@ from evertick.operations.results.base import Result
 from evertick.operations.time_text import read_moment
 from evertick.operations.tokens import Role, read_role
 
-routes = Routes("people")
+routes = Routes("access")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Simulated people: they edit definitions and send requests."""
+"""Simulated users: they edit definitions and send requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTLED_US = 30 * MINUTE
 """After this long every node knows a job, even if events were lost."""
 
 
-class People:
+class Users:
     """A folder of definitions that is edited, and requests that are put into the ledger, some of them twice."""
 
     def __init__(
@@ -120,7 +120,7 @@ class People:
         return [f"job-{number}" for number in range(len(self._scenario.jobs) + 2)]
 
     def _write(self, job: Job) -> None:
-        self._trace.add("people", "write %s: %s enabled=%s", job.id, job.schedules, job.enabled)
+        self._trace.add("users", "write %s: %s enabled=%s", job.id, job.schedules, job.enabled)
         if job.id not in self.jobs:
             self._there_since[job.id] = self._timeline.now
         self.jobs[job.id] = job
@@ -130,7 +130,7 @@ class People:
             self._timeline.after(RESCAN_US + MINUTE, self._let_go, job.id)
 
     def _delete(self, job_id: str) -> None:
-        self._trace.add("people", "delete %s", job_id)
+        self._trace.add("users", "delete %s", job_id)
         if self.jobs.pop(job_id, None) is not None:
             del self._there_since[job_id]
             self._spread(job_id)
@@ -188,14 +188,14 @@ class People:
         return backfill_request(request_id, job_id, now, instants, overlap=overlap, gap_us=gap_us)
 
     def _submit(self, request: Request) -> None:
-        self._trace.add("people", "ask for %s of %s (%s)", request.kind, request.job_id, request.id)
+        self._trace.add("users", "ask for %s of %s (%s)", request.kind, request.job_id, request.id)
         self._requests.append(request)
         self._put(request)
         if self._random.random() < 0.1:
             self._timeline.after(self._random.randrange(5 * MINUTE), self._put, request)
 
     def _put(self, request: Request) -> None:
-        """People try until the store is back."""
+        """Users try until the store is back."""
         if self._timeline.now < self._backend.away_until:
             # Who asks again asks now: what was asked for before is out of date by then.
             again = request._replace(submitted_at=self._timeline.now + 10 * SECOND)
@@ -235,9 +235,9 @@ class People:
         if self._timeline.now < self._backend.away_until:
             self._timeline.after(10 * SECOND, self._keep_blackout, blackout)
             return
-        self._trace.add("people", "add %s of %s", blackout.window, blackout.jobs or "all")
+        self._trace.add("users", "add %s of %s", blackout.window, blackout.jobs or "all")
         self._blackouts[blackout.id] = blackout
-        self._backend.commit(Batch(by="people", blackouts=[StoredBlackout(blackout.id, blackout_text(blackout))]))
+        self._backend.commit(Batch(by="users", blackouts=[StoredBlackout(blackout.id, blackout_text(blackout))]))
 
     def _remove_blackout(self, blackout_id: str) -> None:
         if self._timeline.now < self._backend.away_until:
@@ -245,14 +245,14 @@ class People:
             return
         known = self._blackouts.get(blackout_id)
         if known is not None:
-            self._trace.add("people", "remove %s", known.window)
+            self._trace.add("users", "remove %s", known.window)
             left = known.ended(self._timeline.now)
             text = None if left is None else blackout_text(left)
-            self._backend.commit(Batch(by="people", blackouts=[StoredBlackout(blackout_id, text)]))
+            self._backend.commit(Batch(by="users", blackouts=[StoredBlackout(blackout_id, text)]))
 
     # When things have calmed down
 
-    def calm_down(self) -> None:
+    def end_faults(self) -> None:
         """Resume everything that is held, so that all waiting runs can end."""
         self._is_calm = True
         for job in list(self.jobs.values()):
