@@ -1,4 +1,4 @@
-"""What every test can ask for."""
+"""The fixtures of all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executor whose memory survives `kill -9`: for tests of everything that must not forget.
+"""An executor whose memory survives `kill -9`: for tests of what must survive it.
 
 Each line of its file is one event, written before anything else happens; only a power cut would lose it:
 

@@ -1,4 +1,4 @@
-"""A ledger for a test, in milliseconds: a copy of an empty one, so that the steps of its schema are taken once."""
+"""A ledger for a test, in milliseconds: a copy of an empty one, so that its schema is created once."""
 
 from __future__ import annotations
 

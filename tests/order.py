@@ -1,4 +1,4 @@
-"""In which order the workers take the files of the suite, and which files one of them takes together.
+"""In which order the workers take the files of the suite, and which files one worker takes together.
 
 The files that take longest come first and those without a slow test last, so that all workers end at about the same
 time. What a file has in common (a server, a browser, a fleet) is made once: one worker runs all of it.

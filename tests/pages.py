@@ -1,4 +1,4 @@
-"""How the tests run the pages: each page is a session in its own folder, from its first block to its last.
+"""How the tests run the pages of the documentation: each page is a session in its own folder.
 
 A block that begins with a comment that names a file (`# jobs/report.yaml`) is written to that file. Then:
 

@@ -1,4 +1,4 @@
-"""A value that a test knows to be there."""
+"""Returns a value that a test knows to be present."""
 
 from __future__ import annotations
 

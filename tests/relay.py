@@ -1,4 +1,4 @@
-"""A relay of bytes between clients and a server on this machine: the base of lines that a test slows or cuts."""
+"""A relay of bytes between clients and a server on this machine: the base of links that a test slows or cuts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An S3 server as a process of its own that a test can kill and start again; what was in it goes with it."""
+"""An S3 server as a process of its own that a test can kill and start again; it then starts empty."""
 
 from __future__ import annotations
 

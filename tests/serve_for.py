@@ -1,4 +1,4 @@
-"""`serve_for.py SECONDS evertick serve ...`: press Ctrl-C so many seconds after the scheduler is at work."""
+"""`serve_for.py SECONDS evertick serve ...`: press Ctrl-C that many seconds after the scheduler has started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which database servers the tests talk to: private ones, started on demand and never left behind."""
+"""Which database servers the tests use: private ones, started on demand and always stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of what could go on for hours one run of the suite does: a share of it, and all of it with `make seeds`.
+"""Which share of a test that could run for hours one run of the suite executes; `make seeds` executes all of it.
 
 Which share it is changes with the code, and with nothing else: the same commit tries the same cases everywhere, and the
 next one tries others.

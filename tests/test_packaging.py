@@ -1,4 +1,4 @@
-"""Whether what is built of a checkout is whole: the page is in it, and type checkers see its types."""
+"""Whether a built distribution is complete: it has the page, and type checkers see its types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the servers that the store tests rely on start, keep apart, survive and go away."""
+"""Whether the servers of the store tests start, stay separate, survive and stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client that tests knock with."""
+"""The HTTP client of the API's tests."""
 
 from __future__ import annotations
 

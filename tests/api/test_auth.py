@@ -1,4 +1,4 @@
-"""Is nobody let in who has not proved who they are, and nobody let do what their role may not?"""
+"""Does the API reject every caller without valid credentials, and every action above the caller's role?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are long answers compressed for those who can read that, and never one that holds a secret?"""
+"""Are long responses compressed for clients that accept it, and never one that holds a secret?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that say nothing, say it slowly, or do not listen: they never keep others out."""
+"""Can connections that are silent, slow or do not read keep others out?"""
 
 from __future__ import annotations
 

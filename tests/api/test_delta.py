@@ -1,4 +1,4 @@
-"""Do the changes from one answer to the next make the next one, in the page's own code too?"""
+"""Do the changes between two responses produce the second one, also in the page's own code?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the API answers hostile requests without an error of its own, and does nothing that a role may not."""
+"""Whether the API answers hostile requests without an internal error, and does nothing that the role does not allow."""
 
 from __future__ import annotations
 

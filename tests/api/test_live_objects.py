@@ -1,4 +1,4 @@
-"""Whether requests leave objects behind in the process that answers them."""
+"""Whether requests leave objects behind in the server process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can the log of a run be read on every node, and is it said where it is when it cannot?"""
+"""Can the log of a run be read on every node, and does the answer name its place when it cannot?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a server in the scheduler's process let it go first, and still answer when it is always busy?"""
+"""Does a server in the scheduler's process yield to the loop, and still answer when the loop is always busy?"""
 
 from __future__ import annotations
 

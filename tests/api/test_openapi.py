@@ -1,4 +1,4 @@
-"""Does the application keep to its own description, whatever is sent to it?"""
+"""Does the application match its own OpenAPI document, whatever is sent to it?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the answers that a person asks for first computed before the first request?"""
+"""Are the responses that a page requests first computed before the first request?"""
 
 from __future__ import annotations
 

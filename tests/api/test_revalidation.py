@@ -1,4 +1,4 @@
-"""Is a client that has an answer told that it still holds, and never when it does not?"""
+"""Does a client that has a response receive 304 while it is valid, and never when it is not?"""
 
 from __future__ import annotations
 

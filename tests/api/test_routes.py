@@ -1,4 +1,4 @@
-"""Does every route answer what it says it does, with the operations's own words?"""
+"""Does every route return what it declares, as the operations return it?"""
 
 from __future__ import annotations
 

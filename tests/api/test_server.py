@@ -1,4 +1,4 @@
-"""Does `evertick serve` bring the API along, in a process or a thread, and does it hold when things are killed?"""
+"""Does `evertick serve` start the API, in a process or a thread, and does it recover when processes are killed?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the page's files handed out so that a browser keeps what never changes, and its shell for all the rest?"""
+"""Are the page's files served so that a browser caches what never changes, and revalidates the shell?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can it be reached over TLS, and is everything that a browser needs to stay safe there then?"""
+"""Does the API accept TLS connections, and send the headers that a browser needs over TLS?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminal of so many columns for a command, and what was written to it."""
+"""A terminal of a given width for a command, and its output."""
 
 from __future__ import annotations
 

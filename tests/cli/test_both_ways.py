@@ -1,4 +1,4 @@
-"""Whether a server and a ledger give the same answers: the same commands on one scheduler, asked in three ways."""
+"""Whether a server and a ledger give the same answers: the same commands on one scheduler, run in three ways."""
 
 from __future__ import annotations
 

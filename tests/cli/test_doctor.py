@@ -1,4 +1,4 @@
-"""What the doctor finds: nothing where all is well, and each thing that is not, with what to do."""
+"""What the doctor finds: nothing on a healthy scheduler, and each problem with its next step."""
 
 from __future__ import annotations
 

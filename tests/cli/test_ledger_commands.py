@@ -1,4 +1,4 @@
-"""What the commands of the day show and ask for, on a ledger that no scheduler is running on."""
+"""What the daily commands show and request, on a ledger without a running scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How results are shown: aligned, in colour only where it is wanted, and never as an instruction to a terminal."""
+"""How results are shown: aligned, in colour only where it is wanted, and without control characters."""
 
 from __future__ import annotations
 

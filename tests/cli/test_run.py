@@ -1,4 +1,4 @@
-"""A job in the foreground: its output, its result, and how it ends when somebody wants it to."""
+"""A job in the foreground: its output, its result, and how it ends when it is interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether people are told: a real `serve`, a real receiver and a real mail server."""
+"""Whether notifications arrive: a real `serve`, a real receiver and a real mail server."""
 
 from __future__ import annotations
 

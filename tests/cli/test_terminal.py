@@ -1,4 +1,4 @@
-"""What a person sees on a terminal of eighty columns."""
+"""What commands show on a terminal of eighty columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `evertick verify` finds in a ledger, and how it says so."""
+"""What `evertick verify` finds in a ledger, and how it reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of the day against a real `evertick serve` in a process of its own, on SQLite."""
+"""The daily commands against a real `evertick serve` in a process of its own, on SQLite."""
 
 from __future__ import annotations
 

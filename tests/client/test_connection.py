@@ -1,4 +1,4 @@
-"""The client's HTTP: what it sends, how it reads a refusal, and where a token never goes."""
+"""The client's HTTP: what it sends, how it reads an error, and where it never sends a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler without threads: `decide`, a real store, an executor with a memory, and a clock that obeys.
+"""The scheduler without threads: `decide`, a real store, an executor with a memory, and a clock that the test sets.
 
 How far time has come is kept in a file, so that whoever goes on after a crash goes on from there.
 """

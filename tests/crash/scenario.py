@@ -1,4 +1,4 @@
-"""A morning in which everything happens once: the jobs, the people, the edit and the downtime.
+"""A morning in which everything happens once: the jobs, the requests, the edit and the downtime.
 
 Nothing in it coincides: no run ends, and nobody asks for anything, at an instant at which something is due. So what
 happens does not hang on the order of two things at one instant, which a restart may change.

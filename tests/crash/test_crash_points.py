@@ -1,4 +1,4 @@
-"""Is the history after a crash the history without it, wherever the crash came?"""
+"""Is the history after a crash the same as without it, wherever the crash occurs?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bucket changes hands at the very moment a run ends: does its new owner learn how?
+"""A bucket changes its owner at the very moment a run ends: does the new owner learn the outcome?
 
 If it does not, the run stays open for ever: by the ledger it is under way on a node that lives, and is waited for.
 """

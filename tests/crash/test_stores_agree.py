@@ -1,4 +1,4 @@
-"""Does the same morning leave the same ledger, to the last byte, whatever it is kept in?"""
+"""Does the same morning leave the same ledger, to the last byte, in every store?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a cached definition is what parsing the file again would give, and when the cache counts for nothing."""
+"""Whether a cached definition equals a parsed one, and when the cache is not used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether calendars are read from settings and files as people write them, and their errors say what to do."""
+"""Whether calendars are read from settings and files, and their errors name the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is it written for which values a step runs?"""
+"""How does a definition name the values for which a step runs?"""
 
 from __future__ import annotations
 

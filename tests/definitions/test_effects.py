@@ -1,4 +1,4 @@
-"""Whether every field that a definition may have changes its job: what is ignored in silence would mislead."""
+"""Whether every field of a definition changes its job: a field that is ignored in silence would mislead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether every error of a file is told at once, at its exact place, with what to write instead."""
+"""Whether all errors of a file are reported at once, at their exact places, with what to write instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the examples that people start from load, and show what they say they show."""
+"""Whether the examples load, and show what they claim to show."""
 
 from __future__ import annotations
 

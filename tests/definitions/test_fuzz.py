@@ -1,4 +1,4 @@
-"""Whether any text at all ends in a job or in errors, and in nothing else."""
+"""Whether every text ends in a job or in errors, and in nothing else."""
 
 from __future__ import annotations
 

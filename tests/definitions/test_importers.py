@@ -1,4 +1,4 @@
-"""Whether the jobs of other schedulers are converted as far as they can be, and the rest is told with its line."""
+"""Whether jobs of other schedulers are converted as far as possible, and the rest is listed with its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a container is read as it was written, at a job and at a step."""
+"""Whether a container is read as written, at a job and at a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether each way to write a job gives the job that was meant."""
+"""Whether each way to write a job gives the intended job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what is written gives the policy that the contract about time promises, and says where it came from."""
+"""Whether a definition gives the policy of the contract about time, and names the place of each rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether jobs that name each other fit together, over all files of a folder."""
+"""Whether references between jobs are checked over all files of a folder."""
 
 from __future__ import annotations
 

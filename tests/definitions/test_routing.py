@@ -1,4 +1,4 @@
-"""Where a job says it wants to run."""
+"""How a definition says where its job runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the schema for editors takes what the parser takes, and is made of the same fields."""
+"""Whether the schema for editors accepts what the parser accepts, and has the same fields."""
 
 from __future__ import annotations
 

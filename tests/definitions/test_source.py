@@ -1,4 +1,4 @@
-"""Whether a folder gives its jobs, and a bad file only its own errors."""
+"""Whether a folder gives its jobs, and an invalid file only its own errors."""
 
 from __future__ import annotations
 

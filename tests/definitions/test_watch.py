@@ -1,4 +1,4 @@
-"""Whether a watched folder follows its files: whatever editors, checkouts and stalls do to them."""
+"""Whether a watched folder follows its files, whatever editors, checkouts and stalls do to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits on the real file system, noticed by the kernel's hints alone: the scan of each minute is out of reach here."""
+"""Edits on the real file system, noticed by the kernel's events alone: the scan of each minute is switched off."""
 
 from __future__ import annotations
 

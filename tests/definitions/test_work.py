@@ -1,4 +1,4 @@
-"""Whether what a job runs, and what surrounds it, becomes the work that was meant."""
+"""Whether the work of a definition, and what surrounds it, is read as intended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether every error in what a job runs is told at its exact place, with what to write instead."""
+"""Whether every error in the work of a job is reported at its exact place, with what to write instead."""
 
 from __future__ import annotations
 

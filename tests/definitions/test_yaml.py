@@ -1,4 +1,4 @@
-"""Whether a text becomes the nodes that were meant, and a hostile one a clear refusal."""
+"""Whether a text becomes the intended nodes, and a hostile one a clear error."""
 
 from __future__ import annotations
 

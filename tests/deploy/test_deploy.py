@@ -1,4 +1,4 @@
-"""Whether what is in deploy/ is true: to the settings, to the command line, to the locks, and to systemd."""
+"""Whether deploy/ matches the settings, the command line, the locks and systemd."""
 
 from __future__ import annotations
 

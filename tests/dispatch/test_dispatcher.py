@@ -1,4 +1,4 @@
-"""The loop is told how time went before it is told anything else."""
+"""The loop receives changes of the clock before any other message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what is told is in the ledger, in order, and told to everybody."""
+"""Whether listeners receive only what is in the ledger, in order, each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether listeners hear everything in order, and whether those who cannot keep up harm only themselves."""
+"""Whether listeners receive everything in order, and slow ones delay only themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two schedulers can ever work with one state folder."""
+"""Can two schedulers use one state folder?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inbox wakes the loop, and loses nothing."""
+"""The inbox wakes the loop and loses no message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes share the buckets, take over from the dead, and give way to newcomers."""
+"""Nodes share the buckets, take over those of dead nodes, and give some to new nodes."""
 
 from __future__ import annotations
 

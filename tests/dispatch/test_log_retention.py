@@ -1,4 +1,4 @@
-"""Whether old logs go, and only those."""
+"""Are exactly the old logs removed?"""
 
 from __future__ import annotations
 

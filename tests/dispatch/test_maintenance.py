@@ -1,4 +1,4 @@
-"""Does the ledger keep the lines of each job as long as it is told, and no longer?"""
+"""Does the ledger keep the entries of each job for its retention, and no longer?"""
 
 from __future__ import annotations
 

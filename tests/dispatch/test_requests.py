@@ -1,4 +1,4 @@
-"""Does a node find each request: when the database tells it, when the ledger's file has changed, and otherwise?"""
+"""Does a node find each request: when the database announces it, when the file changes, and otherwise?"""
 
 from __future__ import annotations
 

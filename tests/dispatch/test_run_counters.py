@@ -1,4 +1,4 @@
-"""Whether the number of runs in each state is what a recount would give."""
+"""Whether the number of runs in each state equals a recount."""
 
 from __future__ import annotations
 

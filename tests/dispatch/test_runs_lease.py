@@ -1,4 +1,4 @@
-"""What a node runs is its own until the ledger says otherwise, and its keepers know of no more than the ledger."""
+"""A node owns its runs until the ledger says otherwise, and its keepers never assume more than the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer writes in order, insists while the store is away, and folds what waits together."""
+"""The writer writes in order, retries while the store is unavailable, and folds what waits together."""
 
 from __future__ import annotations
 

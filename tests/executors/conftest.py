@@ -1,4 +1,4 @@
-"""What the tests of executors share."""
+"""Fixtures of the executor tests."""
 
 from __future__ import annotations
 

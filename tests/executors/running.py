@@ -1,4 +1,4 @@
-"""How the tests of local running say what they want run, and wait for what becomes of it."""
+"""Builders of local attempts, and waits for their outcomes."""
 
 from __future__ import annotations
 

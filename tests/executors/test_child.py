@@ -1,4 +1,4 @@
-"""Whether a function in a process of its own always comes to an end that its scheduler hears of."""
+"""Whether a function in a process of its own always ends with a report to its scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a program that a job starts told what it needs to know of its run?"""
+"""Does a program that a job starts receive everything about its run?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the addresses asked that a run depends on, and does their word count?"""
+"""Are the hooks called on which a run depends, and do their answers decide?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether functions of this process run as the contract of executors says, and what can be ended how."""
+"""Whether functions of this process keep the contract of executors, and how each of them can be ended."""
 
 from __future__ import annotations
 

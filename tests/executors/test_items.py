@@ -1,4 +1,4 @@
-"""Does a step with `each` run its items as it says, and keep the result of each?"""
+"""Does a step with `each` run all its items, and keep the result of each?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do runs and what is known of them survive what goes wrong around them? With real processes, killed for real."""
+"""Do runs and their records survive faults around them? With real processes that are really killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a keeper end what it runs before the lease on it is over, whatever has become of its scheduler, or of itself?"""
+"""Does a keeper end its runs before its lease ends, whatever happens to its scheduler or to itself?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the executor of this machine keep the contract, and do jobs find what they were promised?"""
+"""Does the local executor keep the contract, and do jobs find the documented environment?"""
 
 from __future__ import annotations
 

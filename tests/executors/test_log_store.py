@@ -1,4 +1,4 @@
-"""Are finished logs copied whole, once, and read back from wherever they were copied to?"""
+"""Are finished logs copied whole, once, and read back from every kind of log store?"""
 
 from __future__ import annotations
 

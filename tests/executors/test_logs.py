@@ -1,4 +1,4 @@
-"""Can logs be found, read by ranges and removed, and do names never lead astray?"""
+"""Can logs be found, read by ranges and removed, and can no name lead outside the folder?"""
 
 from __future__ import annotations
 

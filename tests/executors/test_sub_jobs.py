@@ -1,4 +1,4 @@
-"""Does a step that is a run of another job ask for it, wait for it, and let go of it?"""
+"""Does a step that runs another job request the run, wait for it, and withdraw it?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the executors for tests keep the contract, and does the one on disk remember?"""
+"""Do the executors for tests keep the contract, and does the one on disk keep its memory?"""
 
 from __future__ import annotations
 

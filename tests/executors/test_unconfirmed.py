@@ -1,4 +1,4 @@
-"""Who extends the time of a run that the ledger does not know of? The same for real keepers and simulated ones."""
+"""Who extends the deadline of a run that the ledger does not have? The same for real and simulated keepers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faults that Evertick is built to survive: what is done, by which tests, and what the user sees."""
+"""The faults that Evertick survives: the fault, the tests that cause it, and what the user sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the table of faults names tests that are there, and the page shows what was run and nothing else."""
+"""Whether the fault table names existing tests, and the page shows only recorded results."""
 
 from __future__ import annotations
 

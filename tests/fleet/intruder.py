@@ -1,4 +1,4 @@
-"""A member that has gone bad: it speaks Dask by hand, with a certificate that is good, and sends objects that act."""
+"""A compromised member: it speaks Dask by hand, has a valid certificate, and sends objects that execute code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a member that has gone bad can do to the scheduler, to the command line, to the hub and to other members."""
+"""What can a compromised member do to the scheduler, the command line, the hub and other members?"""
 
 from __future__ import annotations
 

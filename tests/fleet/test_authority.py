@@ -1,4 +1,4 @@
-"""Who gets a certificate, and what stands in it."""
+"""Who gets a certificate, and what it contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the code of a job reach its member once, whole and safely?"""
+"""Does the code of a job arrive at its member once, complete and safely?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a fleet lets in whom it should, and nobody else: with the certificates that it makes by itself."""
+"""Does a fleet admit exactly the holders of its own certificates?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fleet a command means: the address that is written, or the one in the environment."""
+"""Which fleet a command uses: the given address, or the one in the environment."""
 
 from __future__ import annotations
 

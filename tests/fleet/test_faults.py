@@ -1,4 +1,4 @@
-"""What attempts make of failing members, networks and schedulers: nothing is lost, and nothing counts twice."""
+"""How attempts survive failing members, networks and schedulers: nothing is lost or counted twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what is written is what Dask reads, and what is read is plain, whatever was sent."""
+"""Does Dask read what we write, and is what we read plain data, whatever was sent?"""
 
 from __future__ import annotations
 

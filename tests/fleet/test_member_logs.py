@@ -1,4 +1,4 @@
-"""Can a log that only a member has be read, and is it said where it is when that member is away?"""
+"""Can a log that only a member has be read, and does the answer say so when that member is away?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether members run what they are given, show what it printed, end it when told to, and can be looked after."""
+"""Whether members run attempts, show their output, end them on request, and can be administered."""
 
 from __future__ import annotations
 

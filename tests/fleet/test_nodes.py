@@ -1,4 +1,4 @@
-"""Two schedulers with one ledger and one fleet: what runs on a member belongs to neither, and survives both."""
+"""Two schedulers with one ledger and one fleet: runs on a member survive both of them."""
 
 from __future__ import annotations
 

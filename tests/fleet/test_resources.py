@@ -1,4 +1,4 @@
-"""What jobs ask of members, wherever it is written: in files, in Python, and in the example that people start from."""
+"""Which resources jobs require of members, in files, in Python, and in the example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheduler with a fleet, as people have it: job files, commands, and what they say."""
+"""A scheduler with a fleet as users run it: job files, commands, and their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do connections that show nothing make room, by address and in all, on the port of the hub too?"""
+"""Do silent connections make room for others, by address and in all, on the port of the hub too?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheduler, a fleet and jobs that come every second, while everything dies: the ledger must add up."""
+"""A scheduler, a fleet and jobs that are due every second, while every process is killed: is the ledger complete?"""
 
 from __future__ import annotations
 

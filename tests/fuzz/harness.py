@@ -1,4 +1,4 @@
-"""Sends drawn inputs to a target, one after another, and names the one that does harm.
+"""Sends drawn inputs to a target, one after another, and names the one that fails.
 
 `make test` sends some hundreds to each target, `make fuzz` 100,000. An input is drawn from its number, so that a
 failure can be repeated: the note of the error has the number, and the input itself.

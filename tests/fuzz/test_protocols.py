@@ -1,4 +1,4 @@
-"""Whether hostile messages end a connection or are passed over: to a keeper, and from a member of the fleet."""
+"""Whether hostile messages end a connection or are ignored: to a keeper, and from a member of the fleet."""
 
 from __future__ import annotations
 

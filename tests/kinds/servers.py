@@ -1,4 +1,4 @@
-"""The servers that steps of this machine talk to: the distribution's own sshd and Podman, private to the tests."""
+"""The servers that steps of this machine use: the distribution's own sshd and Podman, private to the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is started for each kind of step, and what comes of it?"""
+"""Which process each kind of step starts, and its result."""
 
 from __future__ import annotations
 

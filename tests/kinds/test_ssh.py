@@ -1,4 +1,4 @@
-"""Does a command on another machine run, end and stop as one here does? With a real sshd."""
+"""Does a command on another machine run, end and stop like a local one? With a real sshd."""
 
 from __future__ import annotations
 

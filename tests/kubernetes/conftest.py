@@ -1,4 +1,4 @@
-"""One cluster for all tests of a run, and a part of it for each test."""
+"""One cluster for all tests of a run, and a namespace for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether Evertick's own manifests are taken by a real cluster, and its account may do what it must, and no more."""
+"""Does a real cluster accept Evertick's own manifests, and has its account exactly the rights it needs?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container as one step of a job that runs on this machine: made, attended to, ended, on a real cluster."""
+"""A container as one step of a job on this machine: created, watched and ended, on a real cluster."""
 
 from __future__ import annotations
 

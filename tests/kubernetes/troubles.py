@@ -1,4 +1,4 @@
-"""What can be done to a real cluster, and seen of it, behind the back of the executor."""
+"""Faults of a real cluster, caused and observed without the executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedulers as programs use them: how the tests make one, and wait for what it does."""
+"""Schedulers as programs use them: builders, and waits for their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a program's scheduler is one like any other to the command line, the socket and those who are told."""
+"""Is a program's scheduler like any other for the command line, the socket and notifications?"""
 
 from __future__ import annotations
 

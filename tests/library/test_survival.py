@@ -1,4 +1,4 @@
-"""What survives what: stops, kills, forks, and a second process, tried on real programs."""
+"""What survives stops, kills, forks and a second process, on real programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executor that follows a script: how each attempt goes is said beforehand."""
+"""An executor that follows a script: the test sets beforehand how each attempt ends."""
 
 from __future__ import annotations
 

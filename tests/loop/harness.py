@@ -1,4 +1,4 @@
-"""A small world for the loop: a clock that obeys, a ledger in memory, an executor that follows a script.
+"""A small world for the loop: a clock that the test sets, a ledger in memory, a scripted executor.
 
 It carries out what `decide` asks for and feeds the answers back, turn by turn. Nothing in it decides anything.
 """

@@ -1,4 +1,4 @@
-"""Is an entry that the loop has lost found, and taken up as after a restart; and nothing else?"""
+"""Is an entry that the loop has lost found and resumed as after a restart, and nothing else?"""
 
 from __future__ import annotations
 

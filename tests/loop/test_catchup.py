@@ -1,4 +1,4 @@
-"""A catch-up says what it found, what it does, and when it is done; and nothing when nothing was missed."""
+"""A catch-up reports what it found, what it does and when it is done; nothing when nothing was missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constraints that the loop watches, and the actions on breaking them."""
+"""Constraints that the loop watches, and the actions when they are violated."""
 
 from __future__ import annotations
 

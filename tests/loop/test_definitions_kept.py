@@ -1,4 +1,4 @@
-"""Does the ledger know what a job was when each attempt of its runs was launched, and how the earlier ones went?"""
+"""Does the ledger have the definition of each attempt, and the outcomes of earlier attempts?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a message that is delivered twice, late or out of order change anything? Each kind is tried, in each way."""
+"""Does a message that is delivered twice, late or out of order change anything? Each kind, in each way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same words at the same times have the same effects; and whatever happens, every occurrence is accounted for."""
+"""The same messages at the same times have the same effects; and every occurrence is accounted for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corners that a careful reader asked about, and what was decided."""
+"""Corner cases, and what was decided about each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches on their way while buckets go to other nodes: the ledger never learns of planning before what was planned."""
+"""Batches in flight while buckets change their owner: the ledger never has a plan without the one before it."""
 
 from __future__ import annotations
 

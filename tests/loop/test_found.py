@@ -1,4 +1,4 @@
-"""Where the loop breaks a promise as this is written; each test is named after what must hold."""
+"""Defects of the loop that were found and mended; each test is named after what must hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that come, change, go, pause and come back."""
+"""Jobs that are added, changed, removed, paused and resumed."""
 
 from __future__ import annotations
 

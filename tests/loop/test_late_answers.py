@@ -1,4 +1,4 @@
-"""What an executor says late of an attempt whose number was used again."""
+"""Late reports of an executor about an attempt whose number was used again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger that is slow, refuses, or belongs to somebody else; and the end of the process."""
+"""A ledger that is slow, refuses, or belongs to another node; and the end of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who starts when: at the instant, by priority, one after another."""
+"""Which run starts first: by instant, by priority, one after another."""
 
 from __future__ import annotations
 

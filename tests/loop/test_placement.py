@@ -1,4 +1,4 @@
-"""Where runs of the fleet go, what they do when nobody can take them, and the overlap rule member by member."""
+"""Where runs of the fleet go, what they do when no member can take them, and the overlap rule by member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises that the loop was once caught breaking, around the ledger, edits and accounts."""
+"""Promises that the loop once broke, about the ledger, edits and counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises that the loop was once caught breaking, around restarts, backfills, stops and time."""
+"""Promises that the loop once broke, about restarts, backfills, stops and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people ask for is carried out once, answered, and remembered."""
+"""Requests are executed once, answered, and remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failing, losing, refusing: what the loop does when an attempt does not go as planned."""
+"""Failed, lost and refused attempts: what the loop does next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ring gives back what was put in, one instant at a time, oldest first, and never early."""
+"""The ring returns its entries one instant at a time, oldest first, and never early."""
 
 from __future__ import annotations
 

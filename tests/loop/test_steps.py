@@ -1,4 +1,4 @@
-"""Does the ledger learn how the steps of a run stand, while it runs, when it ends, and when its job moves?"""
+"""Does the ledger have the states of a run's steps while it runs, when it ends, and when its job moves?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a run of another job that a step asks for made once, and is the step told how it ended, whoever dies meanwhile?"""
+"""Is the run that a step requests created once, and does the step receive its outcome, whichever process dies?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time going wrong is an event: noticed, counted, said, and settled by policy."""
+"""Time going wrong is an event: detected, counted, reported, and handled by policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is answered is done, and what may not be launched any more is not: crashes between two writes, and stalls."""
+"""Crashes between two writes, and stalls: what is answered is done, and what may not be launched is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what became of earlier attempts kept, however many there were and whatever they said?"""
+"""Are the outcomes of earlier attempts kept, however many there are and whatever they contain?"""
 
 from __future__ import annotations
 

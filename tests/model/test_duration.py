@@ -1,4 +1,4 @@
-"""A duration is a sum of whole numbers with units, and nothing else is taken for one."""
+"""A duration is a sum of whole numbers with units, and nothing else."""
 
 from __future__ import annotations
 

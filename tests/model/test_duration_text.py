@@ -1,4 +1,4 @@
-"""Are lengths of time told so that nobody misreads them?"""
+"""Is the text of a duration unambiguous?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the facts of a line read back as they were written?"""
+"""Are the facts of an entry read as they were written?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an instant survives every way it is written."""
+"""Whether an instant survives every form in which it is written."""
 
 from __future__ import annotations
 

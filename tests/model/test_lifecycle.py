@@ -1,4 +1,4 @@
-"""Whether the table of transitions keeps the promises that the rest of Evertick builds on."""
+"""Whether the table of transitions keeps the promises that everything else relies on."""
 
 from __future__ import annotations
 

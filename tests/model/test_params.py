@@ -1,4 +1,4 @@
-"""Whether a value that somebody gives for a parameter is judged as its description says."""
+"""Whether the value of a parameter is checked against its description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions that users write: no text makes one of them stop the process that tries it."""
+"""Regular expressions that users write: none of them can block the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are amounts read as they are written, and counted without losing any?"""
+"""Are amounts read as written, and counted without loss?"""
 
 from __future__ import annotations
 

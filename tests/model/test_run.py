@@ -1,4 +1,4 @@
-"""Whether a run keeps its name, and a ledger entry says whether it is one occurrence or a stretch."""
+"""Whether a run keeps its id, and an entry says whether it is one occurrence or a gap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does what a run is told about itself share no name with a setting?"""
+"""Do the variables of a run share no name with a setting?"""
 
 from __future__ import annotations
 

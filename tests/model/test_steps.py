@@ -1,4 +1,4 @@
-"""Do the steps of a run come back from the ledger as they were, and stay small however much they print?"""
+"""Are the steps of a run read from the ledger as written, and do they stay small however much they print?"""
 
 from __future__ import annotations
 

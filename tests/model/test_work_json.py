@@ -1,4 +1,4 @@
-"""Whether the work of a job can be written down and read back to the same value."""
+"""Whether the work of a job can be written as JSON and read as the same value."""
 
 from __future__ import annotations
 

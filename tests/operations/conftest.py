@@ -1,4 +1,4 @@
-"""The ledgers that every question is asked of."""
+"""The ledgers that every query is tested on."""
 
 from __future__ import annotations
 

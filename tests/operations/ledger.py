@@ -1,4 +1,4 @@
-"""A small ledger of one hourly job, to ask questions about."""
+"""A small ledger of one hourly job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the audit log keep everything, and show when somebody has changed it?"""
+"""Does the audit log keep every line, and show when one was changed?"""
 
 from __future__ import annotations
 

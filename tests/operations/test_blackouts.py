@@ -1,4 +1,4 @@
-"""Blackouts that people add, list and remove while the scheduler runs."""
+"""Blackouts that users add, list and remove while the scheduler runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does one action on many do what its preview said, to each once, and to no other?"""
+"""Does an action on many runs or jobs do what its preview showed, once to each, and to no other?"""
 
 from __future__ import annotations
 

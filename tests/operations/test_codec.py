@@ -1,4 +1,4 @@
-"""Are results the same after a journey through JSON, and is JSON what clients of the API rely on?"""
+"""Are results the same after a round trip through JSON, and is the JSON what clients rely on?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are shown of deadlines: the light of a job, what needs attention, and what `why` says."""
+"""What is shown of deadlines: the light of a job, what needs attention, and `why`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the figures that people are shown true: rates, lateness, who runs, and what was never run?"""
+"""Are the figures of a job correct: rates, lateness, active runs, and what never ran?"""
 
 from __future__ import annotations
 

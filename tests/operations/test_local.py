@@ -1,4 +1,4 @@
-"""Do the local operations answer, and do, what every interface rests on?"""
+"""Do the local operations answer and act as every interface expects?"""
 
 from __future__ import annotations
 

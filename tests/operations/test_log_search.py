@@ -1,4 +1,4 @@
-"""Is a text found in a log wherever it stands, and does every line have its number?"""
+"""Is a text found anywhere in a log, and has every line its number?"""
 
 from __future__ import annotations
 

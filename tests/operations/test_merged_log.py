@@ -1,4 +1,4 @@
-"""Does the log of all steps have every line once, in the order of time, and does it only grow?"""
+"""Has the merged log of all steps every line once, in the order of time, and does it only grow?"""
 
 from __future__ import annotations
 

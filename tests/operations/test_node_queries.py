@@ -1,4 +1,4 @@
-"""Are the nodes shown that others wait for, and can an operator end that wait?"""
+"""Are the nodes shown for which others wait, and can an operator end that wait?"""
 
 from __future__ import annotations
 

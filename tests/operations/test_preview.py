@@ -1,4 +1,4 @@
-"""What would happen, told without doing it; and the rules behind it."""
+"""What would happen, without doing it; and the rules behind it."""
 
 from __future__ import annotations
 

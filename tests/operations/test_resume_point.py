@@ -1,4 +1,4 @@
-"""Which runs can be taken up where they failed, and what does the next one know of the first?"""
+"""Which runs can be resumed where they failed, and what does the next run receive of the first?"""
 
 from __future__ import annotations
 

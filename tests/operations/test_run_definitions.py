@@ -1,4 +1,4 @@
-"""Does the operations tell what a job was when its run was launched, and how every attempt went?"""
+"""Do the operations return the definition of a run when it was launched, and the outcome of every attempt?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the operations answer alike on every kind of ledger?"""
+"""Do the operations give the same answers on every kind of ledger?"""
 
 from __future__ import annotations
 

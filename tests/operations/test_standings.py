@@ -1,4 +1,4 @@
-"""How the jobs stand, as the ledger and the folder tell."""
+"""The states of jobs, from the ledger and the folder."""
 
 from __future__ import annotations
 

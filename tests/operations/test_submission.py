@@ -1,4 +1,4 @@
-"""How something is asked for, and what comes back."""
+"""How a request is submitted, and what is returned."""
 
 from __future__ import annotations
 

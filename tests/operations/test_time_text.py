@@ -1,4 +1,4 @@
-"""How a time that a person writes is read."""
+"""How a time that a user writes is read."""
 
 from __future__ import annotations
 

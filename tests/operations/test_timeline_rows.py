@@ -1,4 +1,4 @@
-"""Are the lanes of the timeline in the order that an operator needs, and is a downtime one band?"""
+"""Are the rows of the timeline in the order that an operator needs, and is a downtime one band?"""
 
 from __future__ import annotations
 

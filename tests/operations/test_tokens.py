@@ -1,4 +1,4 @@
-"""Are tokens good for what they are given for, and for nothing else?"""
+"""Are tokens valid for their purpose and for nothing else?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what is to come told of all jobs, and how far? And what goes on of backfills?"""
+"""Are the coming occurrences of all jobs listed, how far, and the rest of backfills?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what many ask of all jobs worked out once, and never older than it may be?"""
+"""Is a view of all jobs computed once for many callers, and never older than allowed?"""
 
 from __future__ import annotations
 

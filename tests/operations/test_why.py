@@ -1,4 +1,4 @@
-"""What `why` says about an occurrence, whatever its outcome."""
+"""What `why` answers about an occurrence, for each outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `why` name what a run waits for, and afterwards what it waited for? Asked of what the loop has written."""
+"""Does `why` name what a run waits for, and afterwards what it waited for? On what the loop has written."""
 
 from __future__ import annotations
 

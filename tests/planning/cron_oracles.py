@@ -1,4 +1,4 @@
-"""Cron the slow way: walk through time step by step and apply the rules as they are written down.
+"""Cron the slow way: step through time and apply the rules literally.
 
 Shares no code with the engine: fields are expanded by hand, days come from `calendar`, offsets from `zoneinfo` one
 instant at a time, and zone files are read byte by byte.

@@ -1,4 +1,4 @@
-"""The planner as the contract reads, one occurrence at a time: slow, obvious, and the judge of the real one."""
+"""The planner as the contract reads, one occurrence at a time: slow, obvious, and the oracle of the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an occurrence that is due does: start, wait or give way."""
+"""What a due occurrence does: start, wait, or be skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of missed occurrences, scenario by policy, through the whole loop; and the corners around it."""
+"""What happens to missed occurrences, scenario by policy, through the whole loop; and the corner cases."""
 
 from __future__ import annotations
 

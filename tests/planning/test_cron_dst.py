@@ -1,4 +1,4 @@
-"""What changes of the clock do to schedules: the six rules, zone by zone."""
+"""How changes of the clock affect schedules: the six rules, zone by zone."""
 
 from __future__ import annotations
 

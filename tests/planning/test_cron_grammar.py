@@ -1,4 +1,4 @@
-"""Which texts are cron expressions, what they mean, and what is said about the others."""
+"""Which texts are cron expressions, what they mean, and the errors of the others."""
 
 from __future__ import annotations
 

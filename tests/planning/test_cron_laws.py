@@ -1,4 +1,4 @@
-"""What holds for every schedule in every zone: the fast engine is the slow walk, and its methods agree."""
+"""Laws for every schedule in every zone: the fast engine equals the slow one, and its methods agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How schedules are said in English."""
+"""How schedules are described in English."""
 
 from __future__ import annotations
 

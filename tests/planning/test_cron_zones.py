@@ -1,4 +1,4 @@
-"""Zone tables against the zone files themselves, and the two readings made from them."""
+"""Zone tables against the zone files, and the two readings made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an occurrence is still on time is judged by its grace alone."""
+"""Whether an occurrence is on time is decided by its grace alone."""
 
 from __future__ import annotations
 

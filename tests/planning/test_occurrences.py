@@ -1,4 +1,4 @@
-"""The index hands out every occurrence of every job once, in order, and touches nothing that is not due."""
+"""The index returns every occurrence of every job once, in order, and touches nothing that is not due."""
 
 from __future__ import annotations
 

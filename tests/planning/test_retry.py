@@ -1,4 +1,4 @@
-"""When a failed run is tried again."""
+"""When a failed run is retried."""
 
 from __future__ import annotations
 

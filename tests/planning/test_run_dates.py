@@ -1,4 +1,4 @@
-"""Which dates is a run for, and what do the `{{ }}` of a definition become?"""
+"""Which dates is a run for, and which values have the `{{ }}` of a definition?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the proof that a ledger is whole finds every way in which it is not."""
+"""Whether the proof that a ledger is complete finds every kind of defect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an occurrence is too late to be of use, even when it is caught up."""
+"""Whether an occurrence is too late to be useful, even when it is caught up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps of a run may start, and how the run as a whole is doing."""
+"""Which steps of a run may start, and the state of the run as a whole."""
 
 from __future__ import annotations
 

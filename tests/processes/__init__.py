@@ -1,1 +1,1 @@
-"""Real schedulers in real processes, and what happens when they are killed, stopped and starved."""
+"""Real schedulers in real processes, which are killed, stopped and starved."""

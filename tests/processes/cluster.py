@@ -1,4 +1,4 @@
-"""Schedulers as processes that a test can start, listen to, stop and kill."""
+"""Schedulers as processes that a test starts, observes, stops and kills."""
 
 from __future__ import annotations
 

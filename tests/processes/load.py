@@ -1,4 +1,4 @@
-"""What several schedulers on one server are given to do, and what must hold when they have done it."""
+"""The load of several schedulers on one server, and what must hold afterwards."""
 
 from __future__ import annotations
 

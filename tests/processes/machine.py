@@ -1,4 +1,4 @@
-"""One machine with `evertick serve`, its keeper and its API, and jobs that write down their starts and ends.
+"""One machine with `evertick serve`, its keeper and its API, and jobs that record their starts and ends.
 
 Tests harm it from outside: they kill its processes, set its clock, fill its disk. `check` says what must hold then.
 """

@@ -1,4 +1,4 @@
-"""What must hold after any catastrophe, read from the ledger and from the executors' own files."""
+"""What must hold after any fault, read from the ledger and from the executors' own files."""
 
 from __future__ import annotations
 

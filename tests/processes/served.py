@@ -1,4 +1,4 @@
-"""Nodes as people start them, `evertick serve` on one PostgreSQL, and jobs that notice when two of them run at once."""
+"""Nodes as users start them, `evertick serve` on one PostgreSQL, and jobs that notice when two of them run at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A primary is killed and its replica takes over: is every commit that was answered still there?"""
+"""A primary is killed and its replica takes over: is every answered commit still there?"""
 
 from __future__ import annotations
 

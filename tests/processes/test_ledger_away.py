@@ -1,4 +1,4 @@
-"""The ledger cannot be written for a while: is anything lost, and does planning go on when it can be again?"""
+"""The ledger cannot be written for a while: is anything lost, and does planning resume afterwards?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine goes wrong: its clock, its disk, a process that stands still; is every occurrence accounted for?"""
+"""The machine goes wrong: its clock, its disk, a frozen process; is every occurrence accounted for?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger on this machine has one scheduler at a time: who gets it, and when."""
+"""A ledger on this machine has one scheduler at a time: which one, and when."""
 
 from __future__ import annotations
 

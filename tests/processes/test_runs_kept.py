@@ -1,4 +1,4 @@
-"""What becomes of a local run whose node is killed, stopped, frozen or cut off? Never are there two of it at once."""
+"""What happens to a local run whose node is killed, stopped, frozen or cut off? It never runs twice at once."""
 
 from __future__ import annotations
 

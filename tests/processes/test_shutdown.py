@@ -1,4 +1,4 @@
-"""How a scheduler ends when it is asked to."""
+"""How a scheduler stops."""
 
 from __future__ import annotations
 

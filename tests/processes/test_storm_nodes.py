@@ -1,4 +1,4 @@
-"""Whether the storm that `make soak-nodes` lets loose for minutes can be let loose: some short troubles."""
+"""Whether the storm of `make soak-nodes` works: some short faults."""
 
 from __future__ import annotations
 

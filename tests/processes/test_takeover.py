@@ -1,4 +1,4 @@
-"""What becomes of a node's jobs when it dies, sleeps past its lease, or has no lease at all?"""
+"""What happens to a node's jobs when it dies, sleeps past its lease, or has no lease?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lane does a launch take, and whose turn is it?"""
+"""Which lane does a launch take, and which launch is next?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether each strategy chooses as it promises, whoever is there."""
+"""Whether each strategy chooses as documented, whichever members are there."""
 
 from __future__ import annotations
 

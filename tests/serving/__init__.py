@@ -1,1 +1,1 @@
-"""Whole schedulers in processes of their own, with jobs in files: does what a definition says come true?"""
+"""Whole schedulers in processes of their own, with jobs in files: does a definition do what it says?"""

@@ -1,4 +1,4 @@
-"""A blackout that is added to a scheduler at work: it holds at once, survives a kill, and ends when it is removed."""
+"""A blackout added to a running scheduler: it holds at once, survives a kill, and ends when it is removed."""
 
 from __future__ import annotations
 

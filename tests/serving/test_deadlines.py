@@ -1,4 +1,4 @@
-"""A deadline on a real scheduler: reported once, to the channel that the job names, whatever restarts."""
+"""A deadline on a real scheduler: reported once, to the channel of the job, across restarts."""
 
 from __future__ import annotations
 

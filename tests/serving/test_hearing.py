@@ -1,4 +1,4 @@
-"""A request that somebody on another machine puts into the ledger is taken up at once, where the database can tell."""
+"""A request from another machine is claimed at once, where the database can announce it."""
 
 from __future__ import annotations
 

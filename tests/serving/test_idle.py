@@ -1,4 +1,4 @@
-"""What a node costs while nothing is due: no thread of it wakes more often than about once a second."""
+"""What an idle node costs: none of its threads wakes more often than about once a second."""
 
 from __future__ import annotations
 

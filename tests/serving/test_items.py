@@ -1,4 +1,4 @@
-"""A step that runs for each of several values, served for real, with a scheduler that is killed in the middle."""
+"""A step with several items on a real scheduler, which is killed in the middle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines from their folders to their results, served for real, with the ledger in plain files."""
+"""Pipelines from their folders to their results on a real scheduler, with the ledger in plain files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain job files as people write them, loaded and run as they are."""
+"""Plain job files as users write them, loaded and run unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that run other jobs, served for real: told how they ended, also when the scheduler is killed meanwhile."""
+"""Jobs that run other jobs on a real scheduler: they receive the outcome, also when it is killed meanwhile."""
 
 from __future__ import annotations
 

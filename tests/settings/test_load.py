@@ -1,4 +1,4 @@
-"""Where a setting comes from, which one wins, and what is said about one that is wrong."""
+"""Where a setting comes from, which one wins, and the error of an invalid one."""
 
 from __future__ import annotations
 

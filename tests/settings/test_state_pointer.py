@@ -1,4 +1,4 @@
-"""Is the state of a scheduler found from its folder, and nobody's word taken for it who has no say there?"""
+"""Is the state of a scheduler found from its folder, and are notes of other users ignored?"""
 
 from __future__ import annotations
 

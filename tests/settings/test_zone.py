@@ -1,4 +1,4 @@
-"""Which zone holds where no job names one."""
+"""Which zone applies where a job names none."""
 
 from __future__ import annotations
 

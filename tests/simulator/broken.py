@@ -1,4 +1,4 @@
-"""Stores and loops that break one rule each, to see whether the simulator notices."""
+"""Stores and loops that break one rule each, to check that the simulator notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop on a driver: said what a test says, and its ledger written when the test says so."""
+"""A driver of the loop: the test sends the messages and decides when the ledger is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the simulator can fail: each broken rule is noticed, within a few seeds, and by its name."""
+"""Whether the simulator can fail: it notices each broken rule within a few seeds, and names it."""
 
 from __future__ import annotations
 

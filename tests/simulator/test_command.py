@@ -1,4 +1,4 @@
-"""Whether the command says what happened, and how to see it again."""
+"""Whether the command reports what happened, and how to repeat it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulator found, each as small as it could be made.
+"""Defects that the simulator found, each reduced as far as possible.
 
 A seed shows that something is wrong; these show what. They stay, so that it does not come back.
 """

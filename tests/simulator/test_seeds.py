@@ -1,4 +1,4 @@
-"""Worlds in which things go wrong, a share of two thousand: none of them may break a promise."""
+"""Worlds with faults, a share of two thousand: none of them may break a promise."""
 
 from __future__ import annotations
 

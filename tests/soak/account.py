@@ -1,4 +1,4 @@
-"""What a soak has shown: every due time beside the ledger and beside what the jobs wrote, lateness, and memory."""
+"""The account of a soak: every due time beside the ledger and the jobs' own records, lateness, and memory."""
 
 from __future__ import annotations
 

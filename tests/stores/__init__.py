@@ -1,4 +1,4 @@
-"""How the stores are proven: one contract suite for all, and tests of what each has of its own."""
+"""How the stores are tested: one contract suite for all, and tests of what is special to each."""
 
 import pytest
 

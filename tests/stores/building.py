@@ -1,4 +1,4 @@
-"""How the store tests say what they mean: builders that mention only what a test is about."""
+"""Builders for the store tests, which mention only what a test is about."""
 
 from __future__ import annotations
 

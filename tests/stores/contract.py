@@ -1,4 +1,4 @@
-"""What every store must prove: here about `commit`, `record` and `lease`.
+"""What every store must do: `commit`, `record` and `lease`.
 
 Entries are in `contract_entries`, reading in `contract_reads`.
 

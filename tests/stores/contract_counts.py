@@ -1,4 +1,4 @@
-"""What every store must prove about the counts that it keeps by hour: they are always what its lines say."""
+"""What every store must do about its counts by hour: they always equal its entries."""
 
 from __future__ import annotations
 

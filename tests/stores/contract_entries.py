@@ -1,4 +1,4 @@
-"""What every store must prove about entries: an occurrence is decided once, also across gaps."""
+"""What every store must do about entries: an occurrence is decided once, also across gaps."""
 
 from __future__ import annotations
 

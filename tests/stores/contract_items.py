@@ -1,4 +1,4 @@
-"""What every store must prove about runs of items: each is a part of another run, and is counted with that one."""
+"""What every store must do about runs of items: each is a part of another run, and counted with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store must prove about counting: `newest`, `tally`, and runs by where they ran."""
+"""What every store must do about counting: `newest`, `tally`, and runs by where they ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store must prove about reading: `load`, `query`, `claim`, `schedules`, `counters`, and `compact`."""
+"""What every store must do about reading: `load`, `query`, `claim`, `schedules`, `counters`, and `compact`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a store answer as the one in memory does, whatever is asked of it? The same random calls go to both."""
+"""Does a store answer every call as the one in memory does? The same random calls go to both."""
 
 from __future__ import annotations
 

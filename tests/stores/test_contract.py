@@ -1,4 +1,4 @@
-"""Does every store keep the contract, and do all of them answer alike?"""
+"""Does every store keep the contract, and do all of them give the same answers?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the ledger in files when a write is torn, a byte flips, a disk is full, or a writer is killed?"""
+"""What happens to a ledger in files when a write is torn, a byte flips, a disk is full, or a writer is killed?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the in-memory store find things without looking at everything, and always in the same order?"""
+"""Does the in-memory store find entries without looking at all of them, and always in the same order?"""
 
 from __future__ import annotations
 

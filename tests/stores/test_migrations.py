@@ -1,4 +1,4 @@
-"""Does a database of any age become one that this Evertick can use, whoever else starts at the same time?"""
+"""Is a database of any version upgraded correctly, also when several nodes start at once?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a URL open the store it names, and does a wrong one say what to write instead?"""
+"""Does a URL open its store, and does an invalid one say what to write instead?"""
 
 from __future__ import annotations
 

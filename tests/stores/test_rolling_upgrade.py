@@ -1,4 +1,4 @@
-"""Can nodes of the version before go on while the next version's first node has upgraded the database?
+"""Can nodes of the previous version continue while a node of the next version has upgraded the database?
 
 Nodes are replaced one after another, so for some minutes the old code works on the new schema. It can, as long as every
 step only adds: what the old statements name stays as it was, and what they do not name need not be said.

@@ -1,4 +1,4 @@
-"""Does `evertick db` look after a database, and say in words what it found?"""
+"""Does `evertick db` maintain a database, and report its findings?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the hourly counts of a database written with the entries, found wrong when they are, and rebuilt?"""
+"""Are the hourly counts of a database written with the entries, checked, and rebuilt?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a ledger in a database do when the world goes wrong: servers die, nodes race, answers are lost?"""
+"""How a ledger in a database handles faults: servers die, nodes race, answers are lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do questions about very many jobs, which take several statements, get one answer?"""
+"""Do queries about very many jobs, which take several statements, return one answer?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is special about each database server: its clock, its refusals, its wake-ups, its plans."""
+"""What is special about each database server: its clock, its refusals, its notifications, its plans."""
 
 from __future__ import annotations
 

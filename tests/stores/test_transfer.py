@@ -1,4 +1,4 @@
-"""Is a ledger whole after it was restored from a backup, or copied into another database?"""
+"""Is a ledger complete after it was restored from a backup, or copied to another database?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether simulated time does what it is told, and nothing else."""
+"""Whether simulated time does what it is set to do, and nothing else."""
 
 from __future__ import annotations
 

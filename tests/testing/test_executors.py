@@ -1,4 +1,4 @@
-"""Whether simulated executors keep the promises that real ones give."""
+"""Whether simulated executors keep the promises of real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the public names of the test tools are there, and which they are."""
+"""Which public names the test tools have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receivers that speak TLS, with a certificate that only these tests trust."""
+"""Receivers with TLS, and a certificate that only these tests trust."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mail server on this machine: as much of SMTP as a client needs to be content."""
+"""A mail server on this machine: as much of SMTP as a client needs."""
 
 from __future__ import annotations
 

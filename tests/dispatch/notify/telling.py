@@ -1,4 +1,4 @@
-"""A job with routes, things that happen to it, and receivers on this machine."""
+"""A job with notification routes, events of its runs, and receivers on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what the ledger took to what a receiver got, without a scheduler around it."""
+"""From a fact of the ledger to the message that a receiver gets, without a scheduler."""
 
 from __future__ import annotations
 

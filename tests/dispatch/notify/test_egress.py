@@ -1,4 +1,4 @@
-"""Where a message may be sent, and that it goes to the address that was checked and to no other."""
+"""Which addresses a message may be sent to, and that it goes to the address that was checked."""
 
 from __future__ import annotations
 

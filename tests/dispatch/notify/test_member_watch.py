@@ -1,4 +1,4 @@
-"""Is a missing member told of once, by one node, and its return too?"""
+"""Is a missing member reported once, by one node, and its return too?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ends and skips become a message, and which do not."""
+"""Which ends and skips cause a message."""
 
 from __future__ import annotations
 

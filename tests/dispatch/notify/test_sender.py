@@ -1,4 +1,4 @@
-"""Messages get to their receivers, and no receiver can hold anybody up."""
+"""Messages reach their receivers, and no receiver delays another."""
 
 from __future__ import annotations
 

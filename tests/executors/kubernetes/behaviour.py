@@ -1,4 +1,4 @@
-"""What running on a cluster must do, whichever cluster: the same suite runs on the fake one and on a real one.
+"""The tests that every cluster must pass: the same suite runs on the fake one and on a real one.
 
 Who takes it provides `place`, a `PodPlace`, and `troubles`, which can do to the cluster what clusters suffer.
 """

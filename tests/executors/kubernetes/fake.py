@@ -1,4 +1,4 @@
-"""A cluster without a cluster: keeps Jobs and pods as an API server does, and runs their shell lines here.
+"""A fake cluster: keeps Jobs and pods as an API server does, and runs their shell lines here.
 
 It answers what the executor asks and nothing else. The suite that runs on it runs on a real cluster too
 (`make test-kubernetes`), which is what makes its answers worth something.

@@ -1,4 +1,4 @@
-"""How the tests of running on a cluster say what they want run, and wait for what becomes of it."""
+"""Builders of attempts on a cluster, and waits for their outcomes."""
 
 from __future__ import annotations
 

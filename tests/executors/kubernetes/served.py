@@ -1,4 +1,4 @@
-"""The cluster without a cluster, for processes that are not the test's own: over HTTP, with a kubeconfig."""
+"""The fake cluster for other processes: over HTTP, with a kubeconfig."""
 
 from __future__ import annotations
 

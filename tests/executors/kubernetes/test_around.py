@@ -1,4 +1,4 @@
-"""What surrounds a container: conditions, hooks and handlers run here, before and after it, as the file says."""
+"""What surrounds a container: conditions, hooks and handlers run here, before and after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running on a cluster, on one that is not there: everything that the executor decides, and what it does in trouble."""
+"""The Kubernetes executor on a fake cluster: what it decides, and how it handles faults."""
 
 from __future__ import annotations
 

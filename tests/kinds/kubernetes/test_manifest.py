@@ -1,4 +1,4 @@
-"""Whether the Job that is asked for is the attempt, the whole attempt, and nothing else."""
+"""Does the manifest of a Job describe the attempt completely, and nothing else?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what a cluster says about a Job and its pods is read as what became of the attempt."""
+"""Whether the status of a Job and its pods is read as the outcome of the attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invokers that say what a test wants them to, and the smallest pipelines."""
+"""Invokers with scripted answers, and the smallest pipelines."""
 
 from __future__ import annotations
 

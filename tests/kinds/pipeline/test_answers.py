@@ -1,4 +1,4 @@
-"""What is read out of an answer, however it was wrapped."""
+"""What is read from an answer, however it is wrapped."""
 
 from __future__ import annotations
 

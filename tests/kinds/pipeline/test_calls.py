@@ -1,4 +1,4 @@
-"""Are many calls under way at once seen through, and does the wish to stop always arrive?"""
+"""Do many simultaneous calls all end, and does each notice a cancellation?"""
 
 from __future__ import annotations
 

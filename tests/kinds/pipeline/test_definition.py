@@ -1,4 +1,4 @@
-"""What a pipeline file may say, and how each fault in it is named."""
+"""What a pipeline file may contain, and the error of each fault in it."""
 
 from __future__ import annotations
 

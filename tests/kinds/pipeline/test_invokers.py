@@ -1,4 +1,4 @@
-"""Who answers: programs, functions, services, and nobody at all."""
+"""Which invoker answers: programs, functions, services, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline as a process of its own: what it prints, what it leaves on disk, and how it ends."""
+"""A pipeline as a process of its own: what it prints, what it writes, and how it ends."""
 
 from __future__ import annotations
 

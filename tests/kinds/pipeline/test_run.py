@@ -1,4 +1,4 @@
-"""What a pipeline does with its items, and what it does when something goes wrong."""
+"""How a pipeline handles its items, and its errors."""
 
 from __future__ import annotations
 
