@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from evertick.loop.job_state import Hold
 from evertick.loop.messages import BlackoutsSeen, PauseJob, ResumeJob
-from evertick.loop.state import Hold
 from evertick.model.blackout import (
     AddedBlackout,
     Blackout,

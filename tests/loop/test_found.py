@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from evertick.loop.job_state import Hold
 from evertick.loop.messages import (
     PauseJob,
     ResumeJob,
 )
-from evertick.loop.state import Hold
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.schedule import EverySpec
 from evertick.settings.parts import LoopSettings

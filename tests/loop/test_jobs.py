@@ -8,8 +8,8 @@ import pytest
 
 from evertick.loop import plan
 from evertick.loop.effects import Resync
+from evertick.loop.job_state import Hold
 from evertick.loop.messages import DefinitionEventsLost, DefinitionsChanged, PauseJob, ResumeJob, TriggerJob
-from evertick.loop.state import Hold
 from evertick.model.answer import Answer, Refusal
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.policy import Missed

@@ -8,9 +8,9 @@ import pytest
 
 from evertick.loop.chain import is_held_back
 from evertick.loop.effects import Record
+from evertick.loop.job_state import JobState
 from evertick.loop.messages import CancelRun, RunFinished
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import JobState
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.job import After
 from evertick.model.lifecycle import LAUNCHING, SUCCEEDED, Trigger

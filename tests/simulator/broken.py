@@ -14,10 +14,11 @@ from evertick.executors.fleet.task import NotEnded, Part, PartEnd, Task, merge_e
 from evertick.loop import constraints, fire, reports
 from evertick.loop.decide import decide
 from evertick.loop.effects import Audit, Commit, Decision, Effect, Launch, Log, Record, ReportSubRunEnd
+from evertick.loop.job_state import JobState
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen, TimePassed
 from evertick.loop.ring import Ring
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import JobState, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant
 from evertick.model.job import Job

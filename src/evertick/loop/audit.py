@@ -12,11 +12,12 @@ from typing import Final
 from evertick.loop.chain import is_held_back
 from evertick.loop.effects import Audit, Reconcile
 from evertick.loop.fire import drain, is_frozen
+from evertick.loop.job_state import Hold, JobState
 from evertick.loop.messages import OpenRunsSeen
 from evertick.loop.ownership import ask_again, restore
 from evertick.loop.placement import neighbours, next_to_go
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import STALLED_CHECKS, Hold, JobState, StalledEntry, State
+from evertick.loop.state import STALLED_CHECKS, StalledEntry, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import MINUTE, to_text
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, WAITING

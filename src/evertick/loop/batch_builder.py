@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from evertick.loop.claims import claims_of, claims_without
 from evertick.loop.effects import Commit, Record
+from evertick.loop.job_state import JobState
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import JobState, PendingBatch, State
+from evertick.loop.state import PendingBatch, State
 from evertick.model.ledger import Batch, DefinitionLine, JobRecord, Request, ScheduleLine, bucket_of
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import ScheduleSpec

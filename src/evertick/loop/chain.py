@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 from evertick.loop.delivery import answer_known, take
+from evertick.loop.job_state import JobState, UpstreamEnd
 from evertick.loop.messages import UpstreamEnded
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import JobState, State, UpstreamEnd
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.answer import SUPERSEDED, TAKEN
 from evertick.model.facts import Facts, Parent, facts_text

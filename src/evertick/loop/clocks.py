@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from evertick.loop.state import JobState, State
+from evertick.loop.job_state import JobState
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.instant import to_text
 from evertick.model.lifecycle import RETRYING

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import Final, TypeVar
 
 from evertick.loop.effects import LookUpOutcomes, Notify
+from evertick.loop.job_state import JobState
 from evertick.loop.messages import OutcomesSeen
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import JobState, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.constraint import (
     Action,

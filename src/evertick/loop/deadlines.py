@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from evertick.loop.state import DeadlineWatch, JobState, State
+from evertick.loop.job_state import DeadlineWatch, JobState
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.blackout import blackout_at
 from evertick.model.instant import SECOND, Instant, to_text

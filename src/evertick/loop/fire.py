@@ -9,10 +9,11 @@ from evertick.loop.chain import is_held_back, missing, parents_of, use
 from evertick.loop.claims import needs_claim
 from evertick.loop.constraints import check_behind, missing_success, must_ask, violate_max_concurrent_runs
 from evertick.loop.delivery import take
+from evertick.loop.job_state import Hold, JobState
 from evertick.loop.placement import find_place, neighbours, next_to_go, note_placed, overlapping_runs
 from evertick.loop.plan import drop, settle_catchup, settle_job
 from evertick.loop.runs import Lane, OpenRun, Queue
-from evertick.loop.state import Hold, JobState, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.answer import TAKEN
 from evertick.model.facts import NO_FACTS, Wait, WaitKind, joined, with_wait

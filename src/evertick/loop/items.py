@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from evertick.loop.job_state import Hold
 from evertick.loop.messages import SubRunWanted, TriggerJob
 from evertick.loop.ownership import open_item_lane
 from evertick.loop.plan import close_lane
 from evertick.loop.requests import trigger
 from evertick.loop.runs import AwaitedSubRun
-from evertick.loop.state import Hold, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.facts import Parent
 from evertick.model.lifecycle import LAUNCHING, RUNNING, SKIPPED, Trigger

@@ -8,10 +8,11 @@ from heapq import heappop, heappush
 from evertick.loop import deadlines
 from evertick.loop.chain import link, start_chained
 from evertick.loop.fire import cancel, drain, is_of_schedule
+from evertick.loop.job_state import Hold, JobState
 from evertick.loop.messages import BlackoutsSeen, DefinitionsChanged, DefinitionsResynced
 from evertick.loop.placement import neighbours
 from evertick.loop.plan import drop, hold_in_error, settle_job
-from evertick.loop.state import Hold, JobState, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.answer import RESUMED
 from evertick.model.blackout import Blackout, blackout_at

@@ -11,12 +11,13 @@ from evertick.loop import deadlines
 from evertick.loop.constraints import expect_end
 from evertick.loop.effects import ReadReports, Reconcile, Release
 from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
+from evertick.loop.job_state import Hold, JobState
 from evertick.loop.jobs import activate, add_job, miss, replan, retire
 from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen, OrphansFound, RunFinished
 from evertick.loop.orphans import forward_unwritten
 from evertick.loop.peers import seen
 from evertick.loop.runs import ALONE, Lane, OpenRun
-from evertick.loop.state import Hold, JobState, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import read_attempts
 from evertick.model.blackout import blackout_at

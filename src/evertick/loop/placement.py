@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from evertick.loop.effects import LookUpPlacements
+from evertick.loop.job_state import JobState
 from evertick.loop.messages import MembersSeen, PlacementsSeen
 from evertick.loop.runs import Lane, OpenRun
-from evertick.loop.state import JobState, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.facts import Wait, WaitKind, with_wait
 from evertick.model.instant import SECOND, Instant

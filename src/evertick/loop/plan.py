@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from evertick.loop.deadlines import suspend
+from evertick.loop.job_state import Hold, JobState
 from evertick.loop.runs import Lane, OpenRun
-from evertick.loop.state import Catchup, Hold, JobState, State
+from evertick.loop.state import Catchup, State
 from evertick.loop.turn import MissedOccurrences, Turn
 from evertick.model.answer import RESUMED
 from evertick.model.facts import facts_text, joined, read_facts

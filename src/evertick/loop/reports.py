@@ -16,6 +16,7 @@ from evertick.loop.fire import (
     note_wait,
     wait_for_queue,
 )
+from evertick.loop.job_state import Hold, JobState
 from evertick.loop.messages import (
     LaunchRefused,
     RunFinished,
@@ -28,7 +29,7 @@ from evertick.loop.messages import (
 from evertick.loop.orphans import forward_unwritten, is_outdated, settle_orphan
 from evertick.loop.plan import close_lane, drop
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import Hold, JobState, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import AttemptRecord, with_attempt
 from evertick.model.blackout import blackout_at

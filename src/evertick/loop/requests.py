@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evertick.loop.delivery import answer_known, take
 from evertick.loop.fire import cancel, drop_waiting_retries
+from evertick.loop.job_state import Hold, JobState
 from evertick.loop.jobs import hold, release
 from evertick.loop.messages import (
     BackfillJob,
@@ -14,7 +15,7 @@ from evertick.loop.messages import (
 )
 from evertick.loop.ownership import backfill_params
 from evertick.loop.runs import Lane
-from evertick.loop.state import Hold, JobState, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.answer import RESUMED, SUPERSEDED, Answer, Refusal
 from evertick.model.facts import Facts, facts_text

@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterable, Mapping
 from evertick.loop import items, requests
 from evertick.loop.effects import LookUpSubRuns, ReportSubRunEnd
 from evertick.loop.items import Grant
+from evertick.loop.job_state import Hold, JobState
 from evertick.loop.messages import CancelRun, SubRunsSeen, SubRunUnwanted, SubRunWanted, TriggerJob
 from evertick.loop.runs import AwaitedSubRun, OpenRun
-from evertick.loop.state import Hold, JobState, State
+from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.answer import read_answer
 from evertick.model.facts import Parent

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from evertick.loop.batch_builder import BatchBuilder, by, commit_again, commit_reports, record
 from evertick.loop.effects import Effect, Launch, Log, Stop
+from evertick.loop.job_state import JobState
 from evertick.loop.runs import EndedRun, OpenRun
-from evertick.loop.state import JobState, PendingBatch, State
+from evertick.loop.state import PendingBatch, State
 from evertick.model.answer import Answer, answer_text
 from evertick.model.definition import definition_text
 from evertick.model.facts import NO_FACTS, facts_text, read_facts
