@@ -22,6 +22,7 @@ from evertick.loop import (
     placement,
     reports,
     requests,
+    run_end,
     subruns,
 )
 from evertick.loop.batch_builder import changes_to_write
@@ -95,7 +96,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     for run in fire_due(state, turn):
         if run.state is RUNNING:  # a run may have several places in the ring, all for the end of one lease
             detail = "its executor sent no heartbeat in time"
-            reports.lose(state, turn, state.jobs[run.key.job_id], run, LossReason.NO_HEARTBEAT, detail)
+            run_end.lose(state, turn, state.jobs[run.key.job_id], run, LossReason.NO_HEARTBEAT, detail)
     drain_queues(state, turn)
     report_missed(turn)
     deadlines.judge(state, turn)

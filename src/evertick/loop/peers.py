@@ -5,7 +5,8 @@ from __future__ import annotations
 from evertick.loop.delivery import answer_known, take
 from evertick.loop.effects import ReadReports, Reconcile
 from evertick.loop.messages import ForwardedReport, NodesSeen, ReportsRead
-from evertick.loop.reports import finished, lose
+from evertick.loop.reports import finished
+from evertick.loop.run_end import lose
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
 from evertick.loop.turn import Turn

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from evertick.errors import Conflict, NotFound
-from evertick.loop.reports import LOSSES_MAX
+from evertick.loop.run_end import LOSSES_MAX
 from evertick.model.attempts import read_attempts
 from evertick.model.instant import MINUTE, to_datetime
 from evertick.model.ledger import (
