@@ -21,8 +21,9 @@ from evertick.executors.log_store import LogStore, LogUploads
 from evertick.executors.paths import file_name, run_folder
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.node_address import NodeAddress, read_address
+from evertick.operations.log_files import LogsReader
 from evertick.operations.node_logs import NodeLogs, machine_name
-from evertick.operations.run_logs import LogsReader, RunLogs
+from evertick.operations.run_logs import RunLogs
 from evertick.settings import Settings
 from evertick.store import RunFilter
 from evertick.stores import open_store

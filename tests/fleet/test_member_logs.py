@@ -20,7 +20,8 @@ from evertick.executors.paths import file_name, run_folder
 from evertick.model.lifecycle import LOST, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import StepRecord, steps_text
-from evertick.operations.run_logs import LogFile, LogUnavailable, PlaceKind, RunLogs
+from evertick.operations.log_files import LogFile, LogUnavailable, PlaceKind
+from evertick.operations.run_logs import RunLogs
 from tests.cli.invoke import completed
 from tests.executors.contract import NINE
 from tests.fleet.cable import Cable

@@ -14,7 +14,7 @@ from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, SkipReason
 from evertick.model.run import RunKey
 from evertick.operations.error_line import TEXT_MAX, find_error
 from evertick.operations.local import LocalOperations
-from evertick.operations.run_logs import LogFile
+from evertick.operations.log_files import LogFile
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 NOW = at(5.5)

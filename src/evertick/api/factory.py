@@ -30,8 +30,9 @@ from evertick.operations.audit import Audit
 from evertick.operations.audit_head import LedgerHead
 from evertick.operations.context import now_by_the_clock
 from evertick.operations.local import LocalOperations
+from evertick.operations.log_files import MembersReader
 from evertick.operations.node_logs import NodeLogs
-from evertick.operations.run_logs import MembersReader, RunLogs
+from evertick.operations.run_logs import RunLogs
 from evertick.operations.submission import live_nodes
 from evertick.operations.tokens import Tokens
 from evertick.private_file import own_key

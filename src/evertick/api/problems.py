@@ -27,8 +27,8 @@ from evertick.errors import (
     StoreUnavailable,
 )
 from evertick.operations.codec import to_data
+from evertick.operations.log_files import LogUnavailable
 from evertick.operations.log_queries import absent_log
-from evertick.operations.run_logs import LogUnavailable
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

@@ -22,11 +22,12 @@ from evertick.model.schedule import ScheduleSpec
 from evertick.operations.added_blackouts import AddedBlackouts
 from evertick.operations.jobs import current_specs, name_of, specs_of, watermark_of, zone_of
 from evertick.operations.ledger_rows import run_of
+from evertick.operations.log_files import LogsReader
 from evertick.operations.merged_log import MergedLogCache
 from evertick.operations.next_due_cache import NextDueCache
 from evertick.operations.protocol import Moment
 from evertick.operations.results.runs import Run
-from evertick.operations.run_logs import LogsReader, RunLogs
+from evertick.operations.run_logs import RunLogs
 from evertick.operations.run_reference import find_referenced
 from evertick.operations.scheduler_report import SchedulerReport, read_report
 from evertick.operations.submission import find_record, is_known, live_nodes, no_such_job

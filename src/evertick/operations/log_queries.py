@@ -15,11 +15,11 @@ from evertick.model.run import LedgerRow
 from evertick.model.steps import read_steps
 from evertick.operations.context import Context, bounded
 from evertick.operations.ledger_rows import moment
+from evertick.operations.log_files import AbsentLog, FoundLogs
 from evertick.operations.merged_log import MergedLog, Source
 from evertick.operations.protocol import ALL_STEPS, LOG_BYTES_MAX
 from evertick.operations.results import runs as results
 from evertick.operations.results.runs import LogChunk, LogHit, LogHits, LogText, LogTime
-from evertick.operations.run_logs import AbsentLog, FoundLogs
 
 SEARCHED_MAX = 64 << 20
 """Bytes of a log that one query searches, and in which it counts lines."""
