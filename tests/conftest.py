@@ -64,7 +64,7 @@ SHOWN = 3_000
 """Characters of a failure that are shown at once: its end, which names the line."""
 
 
-class Alarm:
+class FailurePrinter:
     """Says at once what failed: a suite that is stopped half-way never comes to its summary."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -86,7 +86,7 @@ def is_fast_only(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Alarm(config))
+    config.pluginmanager.register(FailurePrinter(config))
     config.pluginmanager.register(Meter())
     gc.disable()  # what is collected stays: there is nothing to be found in it
 

@@ -19,7 +19,7 @@ from evertick.model.lifecycle import FAILED, RUNNING, SKIPPED, SkipReason
 from evertick.operations.tokens import Role
 from evertick.settings import Settings
 from evertick.stores import open_store
-from tests.api.door import TestClient
+from tests.api.http_client import TestClient
 from tests.ledgers import new_ledger
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
@@ -98,7 +98,7 @@ def control():
 
 
 @pytest.fixture
-def make_office(store, tmp_path, control):
+def make_app_state(store, tmp_path, control):
     def make(environ=None, **settings):
         folder = Folder(jobs={"etl": job(JOB_TEXT)})
         chosen = Settings.load(None, environ or {}, settings)
@@ -112,8 +112,8 @@ def make_office(store, tmp_path, control):
 
 
 @pytest.fixture
-def app_state(make_office):
-    return make_office()
+def app_state(make_app_state):
+    return make_app_state()
 
 
 @pytest.fixture
@@ -122,19 +122,19 @@ def tokens(app_state):
 
 
 @pytest.fixture
-def anyone(app_state):
+def anonymous(app_state):
     """Somebody who has proved nothing."""
     with TestClient(make_app(app_state), base_url=ORIGIN) as client:
         yield client
 
 
 @pytest.fixture
-def as_role(anyone, tokens):
+def as_role(anonymous, tokens):
     """The same door, for somebody with a token of a role."""
 
     def as_role(role):
-        anyone.headers["authorization"] = f"Bearer {tokens[role]}"
-        return anyone
+        anonymous.headers["authorization"] = f"Bearer {tokens[role]}"
+        return anonymous
 
     return as_role
 

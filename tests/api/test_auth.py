@@ -20,7 +20,7 @@ from evertick.errors import SettingsError
 from evertick.operations.tokens import Role
 from evertick.settings import Settings
 from evertick.settings.exposure import callers_of
-from tests.api.door import TestClient, WebSocketDenialResponse
+from tests.api.http_client import TestClient, WebSocketDenialResponse
 
 ALL_ROUTES = [route for route in make_routes().router.routes if isinstance(route, Route)]
 ROUTES = [
@@ -46,8 +46,8 @@ def test_every_route_but_the_page_has_a_role():
     assert without == ["/{path:path}"]
 
 
-def test_without_a_token_there_is_nothing(anyone):
-    answers = {(method, path): anyone.request(method, filled(path)) for method, path, _ in GUARDED}
+def test_without_a_token_there_is_nothing(anonymous):
+    answers = {(method, path): anonymous.request(method, filled(path)) for method, path, _ in GUARDED}
     assert len(answers) > 50
     assert {place: answer.status_code for place, answer in answers.items() if answer.status_code != 401} == {}
     assert {answer.headers["content-type"] for answer in answers.values()} == {"application/problem+json"}
@@ -70,9 +70,9 @@ def test_the_role_that_is_asked_for_is_enough(as_role):
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nothing", "/api", "/api/v2/jobs", "/api/v1/jobs/etl/../../tokens"])
-def test_unknown_paths_are_not_told_to_strangers(anyone, client, path):
+def test_unknown_paths_are_not_told_to_strangers(anonymous, client, path):
     client.headers.pop("authorization")
-    assert anyone.get(path).status_code == 401
+    assert anonymous.get(path).status_code == 401
 
 
 def test_unknown_paths_are_reported_to_known_users(client):
@@ -84,8 +84,8 @@ def test_unknown_paths_are_reported_to_known_users(client):
     "written",
     ["Bearer evt_000000000000_" + "a" * 43, "Bearer x", "Bearer", "Basic YTpi", "", "Bearer \x7f" * 100],
 )
-def test_a_wrong_token_opens_nothing(anyone, written):
-    assert anyone.get("/api/v1/jobs", headers={"authorization": written}).status_code == 401
+def test_a_wrong_token_opens_nothing(anonymous, written):
+    assert anonymous.get("/api/v1/jobs", headers={"authorization": written}).status_code == 401
 
 
 def test_a_revoked_token_opens_nothing_from_then_on(app_state, as_role):
@@ -107,8 +107,8 @@ def test_another_name_for_this_server_is_refused(client, host):
 
 
 @pytest.mark.parametrize("host", ["localhost:8765", "127.0.0.1", "[::1]:8765", "LOCALHOST", "cron.example"])
-def test_its_own_names_are_answered(make_office, tokens, host):
-    app = make_app(make_office(**{"api.allowed_hosts": "cron.example"}))
+def test_its_own_names_are_answered(make_app_state, tokens, host):
+    app = make_app(make_app_state(**{"api.allowed_hosts": "cron.example"}))
     with TestClient(app, base_url="http://localhost", headers={"authorization": f"Bearer {tokens[1]}"}) as client:
         assert client.get("/api/v1/jobs", headers={"host": host}).status_code == 200
 
@@ -123,10 +123,10 @@ def test_its_own_names_are_answered(make_office, tokens, host):
         pytest.param({"sec-fetch-site": "same-site"}, id="a neighbour"),
     ],
 )
-def test_pages_of_others_may_ask_for_nothing(client, anyone, headers):
+def test_pages_of_others_may_ask_for_nothing(client, anonymous, headers):
     assert client.post("/api/v1/jobs/etl/pause", headers=headers).status_code == 403
     client.headers.pop("authorization")
-    assert anyone.post("/api/v1/session", json={"token": "x"}, headers=headers).status_code == 403
+    assert anonymous.post("/api/v1/session", json={"token": "x"}, headers=headers).status_code == 403
 
 
 def test_no_other_origin_is_allowed(client):
@@ -136,10 +136,10 @@ def test_no_other_origin_is_allowed(client):
 
 class TestSession:
     @pytest.fixture
-    def signed_in(self, anyone, tokens):
-        answer = anyone.post("/api/v1/session", json={"token": tokens[Role.OPERATOR]})
+    def signed_in(self, anonymous, tokens):
+        answer = anonymous.post("/api/v1/session", json={"token": tokens[Role.OPERATOR]})
         assert answer.status_code == 200
-        return anyone, answer
+        return anonymous, answer
 
     def test_a_token_becomes_a_cookie_that_scripts_cannot_read(self, signed_in):
         _, answer = signed_in
@@ -174,9 +174,9 @@ class TestSession:
         assert gone.status_code == 204
         assert client.get("/api/v1/jobs", headers={"cookie": f"{COOKIE}={kept}"}).status_code == 401
 
-    def test_a_session_survives_a_restart_and_not_its_token(self, signed_in, make_office):
+    def test_a_session_survives_a_restart_and_not_its_token(self, signed_in, make_app_state):
         client, _ = signed_in
-        again = make_office()
+        again = make_app_state()
         with TestClient(make_app(again), base_url="http://localhost", cookies=dict(client.cookies)) as other:
             assert other.get("/api/v1/jobs").status_code == 200
             again.tokens.revoke("operator")
@@ -197,21 +197,21 @@ class TestSession:
             assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
 
 
-def test_failed_attempts_are_limited_and_noted(anyone, app_state, tokens):
+def test_failed_attempts_are_limited_and_noted(anonymous, app_state, tokens):
     for _ in range(FAILURES_MAX):
-        assert anyone.post("/api/v1/session", json={"token": "wrong"}).status_code == 401
-    answer = anyone.post("/api/v1/session", json={"token": "wrong"})
+        assert anonymous.post("/api/v1/session", json={"token": "wrong"}).status_code == 401
+    answer = anonymous.post("/api/v1/session", json={"token": "wrong"})
     assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (429, True)
     # A good token is not kept out by failures from the same address, neither in a header nor to sign in.
-    assert anyone.post("/api/v1/session", json={"token": tokens[Role.VIEWER]}).status_code == 200
-    anyone.cookies.clear()
+    assert anonymous.post("/api/v1/session", json={"token": tokens[Role.VIEWER]}).status_code == 200
+    anonymous.cookies.clear()
     good = {"authorization": f"Bearer {tokens[Role.VIEWER]}"}
-    assert anyone.get("/api/v1/jobs", headers=good).status_code == 200
+    assert anonymous.get("/api/v1/jobs", headers=good).status_code == 200
     lines, _ = app_state.audit.page()
     assert [line["outcome"] for line in lines] == ["200", *["401"] * FAILURES_MAX]
 
 
-def test_sign_ins_of_one_token_end_no_session_of_another(anyone, app_state, tokens):
+def test_sign_ins_of_one_token_end_no_session_of_another(anonymous, app_state, tokens):
     admin = app_state.tokens.check(tokens[Role.ADMIN])
     viewer = app_state.tokens.check(tokens[Role.VIEWER])
     name, _ = app_state.sessions.begin(admin)
@@ -246,15 +246,15 @@ def test_no_websocket_is_opened(client, path):
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/", "/api/v1/jobs", "/api/v1/nothing"])
-def test_a_head_request_has_the_headers_of_the_whole_answer(anyone, tokens, path):
+def test_a_head_request_has_the_headers_of_the_whole_answer(anonymous, tokens, path):
     for headers in ({}, {"authorization": f"Bearer {tokens[Role.VIEWER]}"}):
-        alone, whole = anyone.head(path, headers=headers), anyone.get(path, headers=headers)
+        alone, whole = anonymous.head(path, headers=headers), anonymous.get(path, headers=headers)
         assert (alone.status_code, alone.content) == (whole.status_code, b"")
         assert alone.headers["content-type"] == whole.headers["content-type"]
 
 
-def test_the_headers_of_a_stream_end_where_the_stream_would_begin(anyone, as_role):
-    assert anyone.head("/api/v1/events").status_code == 401
+def test_the_headers_of_a_stream_end_where_the_stream_would_begin(anonymous, as_role):
+    assert anonymous.head("/api/v1/events").status_code == 401
     client = as_role(Role.VIEWER)
     answer = client.head("/api/v1/events")
     assert (answer.status_code, answer.content) == (200, b"")
@@ -289,12 +289,12 @@ def test_every_answer_carries_the_headers_that_keep_a_browser_safe(client):
         pytest.param({"host": "localhost"}, False, id="this machine by name"),
     ],
 )
-def test_it_listens_elsewhere_only_where_something_protects_the_connection(make_office, settings, is_refused):
+def test_it_listens_elsewhere_only_where_something_protects_the_connection(make_app_state, settings, is_refused):
     if is_refused:
         with pytest.raises(SettingsError, match=r"tls_cert|api\.proxies"):
-            make_office(**settings)
+            make_app_state(**settings)
     else:
-        assert make_office(**settings).hosts >= {"localhost"}
+        assert make_app_state(**settings).hosts >= {"localhost"}
 
 
 def test_what_was_done_is_noted_with_who_and_from_where(client, app_state):
@@ -329,8 +329,8 @@ def test_in_clear_text_only_this_machine_and_the_proxy_may_connect(address, is_l
 
 
 @pytest.mark.parametrize(("proxies", "shown"), [(None, "127.0.0.1"), ("127.0.0.1", "203.0.113.9")])
-def test_only_a_named_proxy_is_believed_who_calls(make_office, proxies, shown):
-    app_state = make_office(port=0, **{"api.behind_proxy": "true", "api.proxies": proxies})
+def test_only_a_named_proxy_is_believed_who_calls(make_app_state, proxies, shown):
+    app_state = make_app_state(port=0, **{"api.behind_proxy": "true", "api.proxies": proxies})
     server = ApiServer(app_state)
     server.start(lambda _: None)
     try:
@@ -357,8 +357,8 @@ class TestAnAuditLogThatCannotBeWritten:
         assert not store.claim(None, 10)
         assert client.get("/api/v1/jobs").status_code == 200
 
-    def test_where_the_settings_say_so_it_is_done_all_the_same(self, make_office, store):
-        app_state = make_office(**{"api.require_audit": "false"})
+    def test_where_the_settings_say_so_it_is_done_all_the_same(self, make_app_state, store):
+        app_state = make_app_state(**{"api.require_audit": "false"})
         _, token = app_state.tokens.create("ann", Role.ADMIN)
         self.break_it(app_state)
         with TestClient(make_app(app_state), base_url="http://localhost") as client:

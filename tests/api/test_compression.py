@@ -15,7 +15,7 @@ from evertick.api.app import make_routes
 from evertick.api.compression import LEAST, SECRET, Compressing, accepts_gzip
 from evertick.api.openapi import describe
 from evertick.operations.tokens import Role
-from tests.api.door import TestClient
+from tests.api.http_client import TestClient
 
 LONG = b'{"job": "report"}' * LEAST
 SECRET_FIELD = re.compile(r"^(csrf|token|secret|password|path)$")

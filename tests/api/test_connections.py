@@ -27,11 +27,11 @@ WAIT_SECONDS = 180.0
 
 
 @pytest.fixture
-def serve(make_office):
+def serve(make_app_state):
     started: list[ApiServer] = []
 
     def serve(limits: ConnectionLimits) -> tuple[str, int]:
-        server = ApiServer(make_office(port=0), limits)
+        server = ApiServer(make_app_state(port=0), limits)
         server.start(lambda _: None)
         started.append(server)
         host, _, port = server.url.removeprefix("http://").partition(":")

@@ -12,7 +12,7 @@ from evertick.api.openapi import describe
 from evertick.api.revalidation import MANIPULATION
 from evertick.operations.tokens import Role
 from tests.api.conftest import ORIGIN
-from tests.api.door import TestClient
+from tests.api.http_client import TestClient
 from tests.fuzz import drawing
 from tests.fuzz.calls import NO_TOKEN, Call, Drawer
 from tests.fuzz.harness import PARTS, fuzz

@@ -27,7 +27,7 @@ from evertick.operations.run_logs import RunLogs
 from evertick.settings import Settings
 from evertick.store import RunFilter
 from evertick.stores import open_store
-from tests.executors.running import until
+from tests.executors.local_runs import until
 from tests.operations.ledger import at, entry, fill, job, key, ran
 
 pytestmark = pytest.mark.slow

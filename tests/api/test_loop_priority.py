@@ -16,8 +16,8 @@ from evertick.definitions.source import Folder
 from evertick.operations.tokens import Role
 from evertick.settings import Settings
 from evertick.stores.files import FilesStore
-from tests.api.door import TestClient
-from tests.stores.building import NINE, enter, occurrence, planned
+from tests.api.http_client import TestClient
+from tests.stores.builders import NINE, enter, occurrence, planned
 
 
 def looks(*answers):

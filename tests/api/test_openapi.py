@@ -18,7 +18,7 @@ from evertick.api.app import make_app, make_routes
 from evertick.api.openapi import describe
 from evertick.operations.tokens import Role
 from tests.api.conftest import ORIGIN
-from tests.api.door import TestClient
+from tests.api.http_client import TestClient
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
 LEFT_OUT = ("/api/v1/events", "/readyz")

@@ -13,7 +13,7 @@ from evertick.api.compression import Compressing
 from evertick.api.revalidation import KEPT_BYTES, KEPT_EACH_BYTES, Revalidating, tags_in
 from evertick.operations.results.base import Result
 from evertick.operations.tokens import Role
-from tests.api.door import TestClient
+from tests.api.http_client import TestClient
 from tests.api.test_delta import applied, run
 
 DELTA = {"a-im": "evertick-delta"}
@@ -157,11 +157,11 @@ def test_the_time_is_the_first_field_of_every_answer_that_has_it():
     assert {one.VOLATILE[0] for one in timed} == {"now"}
 
 
-def test_the_tag_holds_for_every_role_and_a_stranger_gets_none(as_role, anyone):
+def test_the_tag_holds_for_every_role_and_a_stranger_gets_none(as_role, anonymous):
     tag = as_role(Role.VIEWER).get("/api/v1/overview").headers["etag"]
     asked = {"if-none-match": tag}
     assert as_role(Role.ADMIN).get("/api/v1/overview", headers=asked).status_code == 304
     assert as_role(Role.VIEWER).get("/api/v1/audit", headers=asked).status_code == 403
-    del anyone.headers["authorization"]
-    refused = anyone.get("/api/v1/overview", headers=asked)
+    del anonymous.headers["authorization"]
+    refused = anonymous.get("/api/v1/overview", headers=asked)
     assert (refused.status_code, "etag" in refused.headers) == (401, False)

@@ -22,7 +22,7 @@ from evertick.model.lifecycle import FAILED, Trigger
 from evertick.model.run import RunKey
 from evertick.operations.tokens import Role
 from tests.api.conftest import ORIGIN
-from tests.api.door import TestClient
+from tests.api.http_client import TestClient
 from tests.operations.ledger import TEXT, at, entry, fill, ran
 
 V1 = "/api/v1"
@@ -338,10 +338,10 @@ class TestHooks:
     SECRET = "a-secret-that-is-long"
 
     @pytest.fixture
-    def hook(self, make_office, monkeypatch):
+    def hook(self, make_app_state, monkeypatch):
         monkeypatch.setenv("ETL_HOOK", self.SECRET)
         monkeypatch.delenv("NOT_THERE", raising=False)
-        app_state = make_office(**{"api.hooks": "etl=env:ETL_HOOK,lost=env:NOT_THERE"})
+        app_state = make_app_state(**{"api.hooks": "etl=env:ETL_HOOK,lost=env:NOT_THERE"})
         with TestClient(make_app(app_state), base_url=ORIGIN) as client:
             yield client
 
@@ -403,9 +403,9 @@ class TestHooks:
         answer = hook.post(f"{V1}/hooks/etl", content=deep, headers={"x-evertick-token": self.SECRET})
         assert answer.status_code == 422
 
-    def test_a_secret_that_can_be_guessed_opens_nothing(self, make_office, monkeypatch):
+    def test_a_secret_that_can_be_guessed_opens_nothing(self, make_app_state, monkeypatch):
         monkeypatch.setenv("SHORT", "fifteen letters")
-        app_state = make_office(**{"api.hooks": "etl=env:SHORT"})
+        app_state = make_app_state(**{"api.hooks": "etl=env:SHORT"})
         with TestClient(make_app(app_state), base_url=ORIGIN) as client:
             answer = client.post(f"{V1}/hooks/etl", headers={"x-evertick-token": "fifteen letters"})
         assert answer.status_code == 401
@@ -486,10 +486,10 @@ class TestDefinitions:
         assert client.delete(f"{V1}/definitions/etl").status_code == 409
         assert not list(tmp_path.glob("*.yaml"))
 
-    def test_where_the_settings_say_so_a_good_one_is(self, make_office, tokens, tmp_path):
+    def test_where_the_settings_say_so_a_good_one_is(self, make_app_state, tokens, tmp_path):
         from evertick.api.app import make_app
 
-        app_state = make_office(**{"api.allow_definitions": "true"})
+        app_state = make_app_state(**{"api.allow_definitions": "true"})
         headers = {"authorization": f"Bearer {tokens[Role.EDITOR]}"}
         with TestClient(make_app(app_state), base_url=ORIGIN, headers=headers) as client:
             assert client.put(f"{V1}/definitions/new", json={"text": TEXT}).status_code == 200
@@ -520,7 +520,7 @@ def test_without_a_build_the_server_runs_and_says_how_to_make_one(app_state):
         assert client.get("/jobs/etl").status_code == 503
 
 
-def test_a_member_of_the_fleet_is_given_nothing_more(make_office, tokens, monkeypatch):
+def test_a_member_of_the_fleet_is_given_nothing_more(make_app_state, tokens, monkeypatch):
     from evertick.api.app import make_app
     from evertick.executors.fleet import admin
     from evertick.model.member import Member
@@ -530,7 +530,7 @@ def test_a_member_of_the_fleet_is_given_nothing_more(make_office, tokens, monkey
         return Member(name, True, 3, is_open=not is_closed)
 
     monkeypatch.setattr(admin, "set_cordon", set_cordon)
-    app_state = make_office(**{"fleet.url": "tcp://127.0.0.1:8786"})
+    app_state = make_app_state(**{"fleet.url": "tcp://127.0.0.1:8786"})
     headers = {"authorization": f"Bearer {tokens[Role.OPERATOR]}"}
     with TestClient(make_app(app_state), base_url=ORIGIN, headers=headers) as client:
         for verb, is_open in (("drain", False), ("undrain", True)):
@@ -541,14 +541,14 @@ def test_a_member_of_the_fleet_is_given_nothing_more(make_office, tokens, monkey
             assert client.post(f"{V1}/executors/fleet/members/ex-a/{verb}").status_code == 403
 
 
-def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_office, tokens, monkeypatch):
+def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_app_state, tokens, monkeypatch):
     from evertick.api.app import make_app
     from evertick.executors.fleet import admin
 
     gone = []
     monkeypatch.setattr(admin, "remove", lambda _, name, *, by_force: gone.append((name, by_force)))
     monkeypatch.setattr(admin, "forget", lambda _, name: gone.append((name, None)))
-    app_state = make_office(**{"fleet.url": "tcp://127.0.0.1:8786"})
+    app_state = make_app_state(**{"fleet.url": "tcp://127.0.0.1:8786"})
     headers = {"authorization": f"Bearer {tokens[Role.ADMIN]}"}
     with TestClient(make_app(app_state), base_url=ORIGIN, headers=headers) as client:
         assert client.post(f"{V1}/executors/fleet/members/ex-a/remove").status_code == 200
@@ -559,10 +559,10 @@ def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_office, tokens, monkey
     assert gone == [("ex-a", False), ("ex-b", True), ("ex-c", None)]
 
 
-def test_a_node_is_forgotten_by_an_admin_and_the_audit_log_has_a_line(make_office, tokens):
+def test_a_node_is_forgotten_by_an_admin_and_the_audit_log_has_a_line(make_app_state, tokens):
     from evertick.api.app import make_app
 
-    app_state = make_office()
+    app_state = make_app_state()
     now = app_state.operations.now()
     with TestClient(make_app(app_state), base_url=ORIGIN) as client:
         for role, node, status in (

@@ -10,7 +10,7 @@ from evertick.api.app import make_app
 from evertick.api.server import greeting
 from evertick.web.site import read_site
 from tests.api.conftest import ORIGIN
-from tests.api.door import TestClient
+from tests.api.http_client import TestClient
 
 
 @pytest.fixture

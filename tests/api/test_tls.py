@@ -28,8 +28,8 @@ def certificates(tmp_path):
 
 
 @pytest.fixture
-def server(make_office, certificates):
-    app_state = make_office(**{"api.tls_cert": certificates.cert, "api.tls_key": certificates.key, "port": "0"})
+def server(make_app_state, certificates):
+    app_state = make_app_state(**{"api.tls_cert": certificates.cert, "api.tls_key": certificates.key, "port": "0"})
     server = ApiServer(app_state)
     server.start(lambda _: None)
     yield server.url.removeprefix("https://"), app_state
@@ -37,11 +37,11 @@ def server(make_office, certificates):
 
 
 @pytest.fixture
-def serve_tls(make_office, certificates):
+def serve_tls(make_app_state, certificates):
     started: list[ApiServer] = []
 
     def serve(limits: ConnectionLimits) -> tuple[str, int]:
-        app_state = make_office(**{"api.tls_cert": certificates.cert, "api.tls_key": certificates.key, "port": "0"})
+        app_state = make_app_state(**{"api.tls_cert": certificates.cert, "api.tls_key": certificates.key, "port": "0"})
         started.append(ApiServer(app_state, limits))
         started[-1].start(lambda _: None)
         host, _, port = started[-1].url.removeprefix("https://").partition(":")
@@ -99,9 +99,9 @@ def test_handshakes_that_stall_make_room(serve_tls, certificates):
             assert ask(":".join(map(str, place)), certificates, "GET", "/healthz").status == 200
 
 
-def test_a_certificate_that_cannot_be_used_is_refused_at_once(make_office, certificates, tmp_path):
+def test_a_certificate_that_cannot_be_used_is_refused_at_once(make_app_state, certificates, tmp_path):
     (tmp_path / "key.pem").write_text("no key")
-    app_state = make_office(
+    app_state = make_app_state(
         **{"api.tls_cert": certificates.cert, "api.tls_key": str(tmp_path / "key.pem"), "port": "0"}
     )
     with pytest.raises(SettingsError, match="cannot be used"):

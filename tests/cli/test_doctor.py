@@ -22,7 +22,7 @@ from evertick.model.work import Container, SshCommand, Step
 from evertick.settings.parts import DockerSettings
 from evertick.stores import open_store
 from tests.cli.invoke import code_of, run
-from tests.executors.running import job_of
+from tests.executors.local_runs import job_of
 from tests.stores.test_sqlite import filled, flip_an_index
 
 

@@ -11,7 +11,7 @@ from evertick.model.run import Change, RunKey
 from evertick.settings.parts import RetentionPart
 from evertick.store import Batch, RunFilter
 from evertick.stores.memory import MemoryStore
-from tests.stores.building import NINE, planned
+from tests.stores.builders import NINE, planned
 
 
 class Now:

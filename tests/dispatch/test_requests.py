@@ -18,7 +18,7 @@ from evertick.loop.messages import Message
 from evertick.model.instant import SECOND
 from evertick.store import Batch, Request
 from evertick.stores.sql.sqlite import SqliteStore
-from tests.stores.building import asked
+from tests.stores.builders import asked
 
 PATIENCE_SECONDS = 180
 

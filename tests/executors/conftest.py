@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.executors.running import Place
+from tests.executors.local_runs import Place
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from evertick.executors.inprocess import InProcessExecutor
 from evertick.model.lifecycle import FAILED
 from evertick.planning.run_dates import RunDates
 from tests.executors.contract import KEY, Reports, launch_of
-from tests.executors.running import until
+from tests.executors.local_runs import until
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.work import Condition, ConditionKind, Param, PythonCall, Sandbox, SandboxKind, Secret
 from evertick.settings.parts import KeeperSettings
 from tests.executors.contract import KEY
-from tests.executors.running import SOON, Place, argv, job_of, kill, launch, of_kind, script, sh, until, written
+from tests.executors.local_runs import SOON, Place, argv, job_of, kill, launch, of_kind, script, sh, until, written
 
 IS_ROOT = os.geteuid() == 0
 NOBODY = pwd.getpwnam("nobody")

@@ -12,7 +12,7 @@ from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIMED_OUT
 from evertick.model.work import Handlers, Secret
 from tests.executors.contract import KEY
-from tests.executors.running import job_of, launch, sh
+from tests.executors.local_runs import job_of, launch, sh
 
 
 class GateServer(ThreadingHTTPServer):

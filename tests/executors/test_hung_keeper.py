@@ -20,7 +20,7 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import RunFinished, RunLost
 from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY, PATIENCE_SECONDS
-from tests.executors.running import SOON, job_of, key_of, launch, sh, until, written
+from tests.executors.local_runs import SOON, job_of, key_of, launch, sh, until, written
 
 SHORT = LocalSettings(keeper=SOON.keeper, keeper_timeout_us=4 * SECOND)
 

@@ -30,7 +30,7 @@ from evertick.model.run import RunKey
 from evertick.model.work import Work
 from evertick.planning.run_dates import RunDates
 from tests.executors.contract import KEY, ExecutorContract, Reports, launch_of
-from tests.executors.running import until
+from tests.executors.local_runs import until
 
 LIMIT_SECONDS = 180
 

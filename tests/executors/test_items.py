@@ -18,7 +18,7 @@ from evertick.model.steps import ITEM_SHOWN_MAX, StepRecord, steps_text
 from evertick.model.subrun import SubRunEnd
 from evertick.model.work import Condition, ConditionKind, ContinueOn, Each, ItemValue, PythonCall, Secret, Step, SubJob
 from tests.executors.contract import KEY
-from tests.executors.running import argv, job_of, key_of, kill, launch, of_kind, sh, until
+from tests.executors.local_runs import argv, job_of, key_of, kill, launch, of_kind, sh, until
 
 GOES_ON = ContinueOn(failure=True)
 

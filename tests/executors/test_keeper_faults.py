@@ -23,14 +23,14 @@ from evertick.model.report import LaunchRefused, RunFinished, RunLost, RunStarte
 from evertick.model.run import RunKey
 from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY, NINE
-from tests.executors.running import SOON, argv, job_of, key_of, kill, launch, sh, until, written
+from tests.executors.local_runs import SOON, argv, job_of, key_of, kill, launch, sh, until, written
 from tests.present import present
 
 ROOT = Path(__file__).parents[2]
 
 STAND_IN = """
 import sys, threading
-from tests.executors.running import *
+from tests.executors.local_runs import *
 from evertick.executors.local import LocalExecutor
 started = threading.Event()
 executor = LocalExecutor(sys.argv[1], SOON)

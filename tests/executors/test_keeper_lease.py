@@ -16,7 +16,7 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.loss import LossReason
 from evertick.model.report import RunLost
 from tests.executors.contract import KEY
-from tests.executors.running import Place, job_of, key_of, kill, launch, sh, until
+from tests.executors.local_runs import Place, job_of, key_of, kill, launch, sh, until
 
 LEASE_US = 6 * SECOND
 LONG_US = 600 * SECOND

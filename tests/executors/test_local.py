@@ -24,7 +24,7 @@ from evertick.model.run import RunKey
 from evertick.model.work import Condition, ConditionKind, ContinueOn, Handlers, Param, Repeat, Secret, Work
 from evertick.settings.parts import KeeperSettings, LaneSettings, LocalSettings
 from tests.executors.contract import KEY, NINE, ExecutorContract, Reports
-from tests.executors.running import SOON, Place, argv, job_of, key_of, launch, sh, until, written
+from tests.executors.local_runs import SOON, Place, argv, job_of, key_of, launch, sh, until, written
 
 
 class TestLocalExecutor(ExecutorContract):

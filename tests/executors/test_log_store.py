@@ -22,7 +22,7 @@ from evertick.model.lifecycle import RUNNING, SUCCEEDED
 from evertick.model.run import Change, RunKey
 from evertick.settings import Settings
 from tests.executors.contract import PATIENCE_SECONDS
-from tests.executors.running import until
+from tests.executors.local_runs import until
 from tests.present import present
 from tests.s3_server import BUCKET, S3Server
 from tests.serving.served import Served

@@ -13,7 +13,7 @@ from evertick.model.report import SubRunUnwanted, SubRunWanted
 from evertick.model.subrun import SubRunEnd, sub_run_key
 from evertick.model.work import Handlers, Secret, SubJob
 from tests.executors.contract import KEY
-from tests.executors.running import job_of, kill, launch, of_kind, sh, until
+from tests.executors.local_runs import job_of, kill, launch, of_kind, sh, until
 
 CALL = of_kind(SubJob("other"), "call")
 CHILD = sub_run_key("other", KEY, 1, "call", 1).run_id

@@ -13,7 +13,7 @@ from evertick.executors.fleet.bundle_folder import BundleFolder
 from evertick.model.job import Job
 from evertick.model.lifecycle import FAILED, SUCCEEDED
 from evertick.model.work import Secret
-from tests.executors.running import Place, job_of, key_of, sh
+from tests.executors.local_runs import Place, job_of, key_of, sh
 from tests.present import present
 
 pytestmark = pytest.mark.slow

@@ -31,7 +31,7 @@ from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
 from evertick.testing.timeline import Caller, Timeline
 from tests.executors.contract import NINE, launch_of
-from tests.executors.running import job_of, key_of, kill, launch, sh, until
+from tests.executors.local_runs import job_of, key_of, kill, launch, sh, until
 from tests.executors.test_keeper_lease import Sleeper
 from tests.present import present
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fleet.yard import Heard, Yard
+from tests.fleet.local_fleet import Heard, LocalFleet
 
 
 @pytest.fixture
@@ -11,9 +11,9 @@ def reports():
 
 
 @pytest.fixture
-def yard(tmp_path):
+def local_fleet(tmp_path):
     """A fleet of its own, with a scheduler and nobody in it yet."""
-    here = Yard(tmp_path)
+    here = LocalFleet(tmp_path)
     here.start()
     yield here
     here.close()
@@ -22,7 +22,7 @@ def yard(tmp_path):
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory):
     """Three members that several tests share; each test uses runs of its own."""
-    here = Yard(tmp_path_factory.mktemp("crowd"))
+    here = LocalFleet(tmp_path_factory.mktemp("crowd"))
     try:
         here.start()
         here.join("ex-a", "--label", "disk=ssd", "--cpu", "2", "--resource", "licenses=1")

@@ -14,9 +14,9 @@ import pytest
 
 from evertick.executors.fleet import messages
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED
-from tests.executors.running import job_of, launch, sh
+from tests.executors.local_runs import job_of, launch, sh
 from tests.fleet.intruder import OBJECTS, Bomb, Intruder, call, victims
-from tests.fleet.yard import ROOT, wait_for
+from tests.fleet.local_fleet import ROOT, wait_for
 from tests.present import present
 
 pytestmark = pytest.mark.slow

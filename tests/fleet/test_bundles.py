@@ -24,8 +24,8 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import LaunchRefused, Report
 from evertick.model.routing import Routing
 from evertick.model.run import RunKey
-from tests.executors.running import job_of, launch, sh
-from tests.fleet.yard import Heard
+from tests.executors.local_runs import job_of, launch, sh
+from tests.fleet.local_fleet import Heard
 
 NUMBERS = count()
 

@@ -20,9 +20,9 @@ from evertick.executors.fleet.identity import Role
 from evertick.executors.fleet.settings import Certificates, fleet_at
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from tests.cli.invoke import completed
-from tests.executors.running import job_of, launch, sh
+from tests.executors.local_runs import job_of, launch, sh
 from tests.fleet.intruder import Intruder, call
-from tests.fleet.yard import Process, Yard, wait_for
+from tests.fleet.local_fleet import LocalFleet, Process, wait_for
 from tests.ports import free_port
 from tests.present import present
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory):
     """A fleet as people start one: a hub and two members that have redeemed their tokens."""
-    here = Yard(tmp_path_factory.mktemp("secure"), is_secure=True)
+    here = LocalFleet(tmp_path_factory.mktemp("secure"), is_secure=True)
     try:
         here.start()
         here.join("ex-a")
@@ -58,8 +58,8 @@ def given(text: str, member: str, number: int):
     return launch(job_of(sh(text), id=f"safe-{member}-{number}"))._replace(executor=f"fleet:{member}")
 
 
-def certs_of(yard: Yard, member: str):
-    return yard.folder / member / "certs"
+def certs_of(local_fleet: LocalFleet, member: str):
+    return local_fleet.folder / member / "certs"
 
 
 def test_a_fleet_is_encrypted_by_default(secure, executor, reports, tmp_path):
@@ -111,7 +111,7 @@ class TestMemberGoneBad:
             settings = fleet_at(squatter.url, Certificates.in_folder(secure.scheduler_certs))
             with pytest.raises(ExecutorUnavailable, match="not the hub's"):
                 asyncio.run(Control.open(settings))
-            other = Yard(tmp_path)
+            other = LocalFleet(tmp_path)
             words = ("fleet", "join", squatter.url, "--name", "ex-b", "--folder", str(tmp_path / "ex-b"))
             victim = Process(*words, "--certs", str(certs_of(secure, "ex-b")), log=tmp_path / "ex-b.log")
             try:
@@ -191,11 +191,11 @@ class TestTokens:
 
 
 def test_a_revoked_member_is_shut_out_and_its_name_is_free(tmp_path, reports):
-    yard = Yard(tmp_path, is_secure=True)
+    local_fleet = LocalFleet(tmp_path, is_secure=True)
     try:
-        yard.start()
-        member = yard.join("ex-a")
-        executor = yard.open(reports, "ex-a")
+        local_fleet.start()
+        member = local_fleet.join("ex-a")
+        executor = local_fleet.open(reports, "ex-a")
         hub = ("--folder", str(tmp_path / "hub"))
         assert command("certs", "revoke", "ex-a", *hub).returncode == 0
         wait_for(lambda: not any(one.is_healthy for one in executor.members()), "it to be shut out")
@@ -203,39 +203,39 @@ def test_a_revoked_member_is_shut_out_and_its_name_is_free(tmp_path, reports):
         assert "ex-a,member,revoked" in listed
         member.stop()
         os.rename(tmp_path / "ex-a", tmp_path / "lost")
-        yard.join("ex-a")
-        yard.wait_until_ready(executor, "ex-a")
+        local_fleet.join("ex-a")
+        local_fleet.wait_until_ready(executor, "ex-a")
     finally:
-        yard.close()
+        local_fleet.close()
 
 
 def test_a_replaced_certificate_is_used_and_active_runs_continue(tmp_path, reports):
-    yard = Yard(tmp_path, is_secure=True)
+    local_fleet = LocalFleet(tmp_path, is_secure=True)
     try:
-        yard.start()
-        member = yard.join("ex-a")
-        executor = yard.open(reports, "ex-a")
+        local_fleet.start()
+        member = local_fleet.join("ex-a")
+        executor = local_fleet.open(reports, "ex-a")
         go = tmp_path / "go"
         order = given(f"until test -e {go}; do sleep 0.05; done", "ex-a", 2)
         executor.launch(order)
         reports.wait_until(bool)
         worker = member.child()
-        before = (certs_of(yard, "ex-a") / "cert.pem").read_bytes()
-        done = command("certs", "rotate", str(certs_of(yard, "ex-a")))
+        before = (certs_of(local_fleet, "ex-a") / "cert.pem").read_bytes()
+        done = command("certs", "rotate", str(certs_of(local_fleet, "ex-a")))
         assert (done.returncode, done.stderr) == (0, "")
-        assert (certs_of(yard, "ex-a") / "cert.pem").read_bytes() != before
+        assert (certs_of(local_fleet, "ex-a") / "cert.pem").read_bytes() != before
         wait_for(lambda: member.child() != worker, "a worker with the new one")
-        yard.wait_until_ready(executor, "ex-a")
+        local_fleet.wait_until_ready(executor, "ex-a")
         go.touch()
         assert reports.end_of(order.key).state is SUCCEEDED
         assert "replaced" in command("certs", "list", "--folder", str(tmp_path / "hub")).stdout
     finally:
-        yard.close()
+        local_fleet.close()
 
 
-def test_a_name_stays_with_the_member_that_had_it_when_the_hub_is_started_again(yard, reports, tmp_path):
-    real = yard.join("ex-a")
-    executor = yard.open(reports, "ex-a")
+def test_a_name_stays_with_the_member_that_had_it_when_the_hub_is_started_again(local_fleet, reports, tmp_path):
+    real = local_fleet.join("ex-a")
+    executor = local_fleet.open(reports, "ex-a")
     order = given("sleep 1000", "ex-a", 3)
     executor.launch(order)
     reports.wait_until(bool)
@@ -243,16 +243,16 @@ def test_a_name_stays_with_the_member_that_had_it_when_the_hub_is_started_again(
     family = [real.pid, real.child()]
     for pid in family:
         os.kill(pid, signal.SIGSTOP)
-    yard.scheduler.kill()
+    local_fleet.scheduler.kill()
     log = tmp_path / "impostor.log"
-    words = ("fleet", "join", yard.url, "--insecure", "--name", "ex-a", "--folder", str(tmp_path / "impostor"))
+    words = ("fleet", "join", local_fleet.url, "--insecure", "--name", "ex-a", "--folder", str(tmp_path / "impostor"))
     impostor = Process(*words, log=log)
     try:
-        yard.start()
+        local_fleet.start()
         wait_for(lambda: "the name belongs to another member" in log.read_text(), "its refusal")
         for pid in family:
             os.kill(pid, signal.SIGCONT)
-        yard.wait_until_ready(executor, "ex-a")
+        local_fleet.wait_until_ready(executor, "ex-a")
         executor.stop(order.key, 1, "enough")
         assert reports.end_of(order.key).state is CANCELLED
     finally:
@@ -285,19 +285,19 @@ def test_what_is_not_safe_is_refused(tmp_path, words, reason):
 
 
 def test_ports_are_where_they_were_put_and_dask_shows_itself_only_when_asked(tmp_path, reports):
-    yard = Yard(tmp_path)
+    local_fleet = LocalFleet(tmp_path)
     hub_http, member_http, worker_port = free_port(), free_port(), free_port()
-    words = ("fleet", "start", "--insecure", "--url", yard.url, "--folder", str(tmp_path / "hub"))
-    yard.scheduler = Process(*words, "--dask-http-port", str(hub_http), log=tmp_path / "hub.log")
+    words = ("fleet", "start", "--insecure", "--url", local_fleet.url, "--folder", str(tmp_path / "hub"))
+    local_fleet.scheduler = Process(*words, "--dask-http-port", str(hub_http), log=tmp_path / "hub.log")
     try:
         ports = ("--worker-port", str(worker_port), "--dask-http-port", str(member_http))
-        member = yard.join("ex-a", *ports)
-        executor = yard.open(reports, "ex-a")
+        member = local_fleet.join("ex-a", *ports)
+        executor = local_fleet.open(reports, "ex-a")
         assert [one.address for one in executor.members()] == [f"tcp://127.0.0.1:{worker_port}"]
         assert listeners(member.child()) == {("127.0.0.1", worker_port), ("127.0.0.1", member_http)}
-        assert listeners(yard.scheduler.child()) == {("127.0.0.1", yard.port), ("127.0.0.1", hub_http)}
+        assert listeners(local_fleet.scheduler.child()) == {("127.0.0.1", local_fleet.port), ("127.0.0.1", hub_http)}
     finally:
-        yard.close()
+        local_fleet.close()
 
 
 def listeners(pid: int) -> set[tuple[str, int]]:
@@ -306,14 +306,14 @@ def listeners(pid: int) -> set[tuple[str, int]]:
 
 
 def test_the_hub_receives_nothing_of_the_environment(tmp_path):
-    yard = Yard(tmp_path)
+    local_fleet = LocalFleet(tmp_path)
     os.environ["EVERTICK_TEST_SECRET"] = "pssst"
     try:
-        yard.start()
+        local_fleet.start()
         wait_for(lambda: "Ctrl-C to stop" in (tmp_path / "scheduler.log").read_text(), "it to be another program")
-        child = present(yard.scheduler).child()
+        child = present(local_fleet.scheduler).child()
         assert "EVERTICK_TEST_SECRET" not in psutil.Process(child).environ()
-        assert "EVERTICK_TEST_SECRET" in psutil.Process(present(yard.scheduler).pid).environ()
+        assert "EVERTICK_TEST_SECRET" in psutil.Process(present(local_fleet.scheduler).pid).environ()
     finally:
         del os.environ["EVERTICK_TEST_SECRET"]
-        yard.close()
+        local_fleet.close()

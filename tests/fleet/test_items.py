@@ -16,7 +16,7 @@ from evertick.model.steps import StepRecord, read_steps
 from evertick.store import RunFilter
 from evertick.stores import open_store
 from tests.cli.invoke import completed
-from tests.fleet.yard import Process, Yard, wait_for
+from tests.fleet.local_fleet import LocalFleet, Process, wait_for
 from tests.processes.proof import verified
 
 pytestmark = pytest.mark.slow
@@ -88,8 +88,8 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.yard = Yard(folder / "fleet")
-        self.yard.folder.mkdir()
+        self.local_fleet = LocalFleet(folder / "fleet")
+        self.local_fleet.folder.mkdir()
         self.jobs = folder / "jobs"
         self.jobs.mkdir()
         for name, text in JOBS.items():
@@ -104,14 +104,16 @@ class Place:
         return self.folder / f"{job}.flag"
 
     def start(self) -> None:
-        self.yard.start()
+        self.local_fleet.start()
         for name in NAMES:
-            self.yard.join(name, "--label", "pool=wide", lease_us=LEASE_US)
-        self.yard.join("ex-n", "--label", "pool=narrow", "--slots", "1", "--resource", "licenses=1", lease_us=LEASE_US)
-        words = ("serve", str(self.jobs), "--fleet", self.yard.url, "--no-web", "--patience", "1")
+            self.local_fleet.join(name, "--label", "pool=wide", lease_us=LEASE_US)
+        self.local_fleet.join(
+            "ex-n", "--label", "pool=narrow", "--slots", "1", "--resource", "licenses=1", lease_us=LEASE_US
+        )
+        words = ("serve", str(self.jobs), "--fleet", self.local_fleet.url, "--no-web", "--patience", "1")
         self.scheduler = Process(*words, log=self.folder / "serve.log", env={"ITEMS_TOKEN": "sesame-open-wide"})
         wait_for(lambda: (self.jobs / ".evertick" / "ledger.db").exists(), "the ledger")
-        self.yard.wait_for_all()
+        self.local_fleet.wait_for_all()
 
     def say(self, *words: str) -> str:
         done = completed(*words, "--folder", str(self.jobs))
@@ -145,7 +147,7 @@ class Place:
 
     def close(self) -> None:
         self.scheduler.stop()
-        self.yard.close()
+        self.local_fleet.close()
 
 
 @pytest.fixture(scope="module")
@@ -260,10 +262,10 @@ def test_a_member_that_is_killed_loses_nothing(place):
     gone = next(
         row.executor.removeprefix("fleet:") for row in place.items("waiting") if not row.executor.endswith(home)
     )
-    keeper = place.yard.keeper_of(gone)
-    place.yard.members[gone].kill()
+    keeper = place.local_fleet.keeper_of(gone)
+    place.local_fleet.members[gone].kill()
     os.kill(keeper, 9)
-    shutil.rmtree(place.yard.folder / gone / "keeper-0", ignore_errors=True)
+    shutil.rmtree(place.local_fleet.folder / gone / "keeper-0", ignore_errors=True)
     wait_for(lambda: any(row.attempt == 2 for row in place.items("waiting")), "a second attempt of an item")
     place.flag("waiting").touch()
     told = output_of(place.ended(key))

@@ -25,8 +25,8 @@ from evertick.operations.run_logs import RunLogs
 from tests.cli.invoke import completed
 from tests.executors.contract import NINE
 from tests.fleet.cable import Cable
+from tests.fleet.local_fleet import LocalFleet, wait_for
 from tests.fleet.test_faults import Trace, _listens, started
-from tests.fleet.yard import Yard, wait_for
 from tests.web.house import House
 
 KEY = RunKey("report", NINE)
@@ -181,13 +181,13 @@ class TestWhatAMemberAnswers:
 
 
 @pytest.mark.slow
-def test_a_log_whose_copy_was_cut_off_is_read_from_its_member(yard, reports, tmp_path):
+def test_a_log_whose_copy_was_cut_off_is_read_from_its_member(local_fleet, reports, tmp_path):
     trace = Trace(tmp_path)
-    wait_for(lambda: _listens(yard.port), "the hub")
-    cable = Cable(yard.port)
+    wait_for(lambda: _listens(local_fleet.port), "the hub")
+    cable = Cable(local_fleet.port)
     try:
-        member = yard.join("ex-a")
-        executor = yard.open(reports, "ex-a", url=cable.url)
+        member = local_fleet.join("ex-a")
+        executor = local_fleet.open(reports, "ex-a", url=cable.url)
         executor.launch(trace.order)
         trace.pid()
         started(reports)
@@ -195,14 +195,21 @@ def test_a_log_whose_copy_was_cut_off_is_read_from_its_member(yard, reports, tmp
         trace.let_go()
         wait_for(lambda: trace.times() == (1, 1), "it to end unheard")
         executor.close()  # that scheduler never comes back
-        key, logs = trace.key, RunLogs(yard.logs(), "node", members=MemberLogs(lambda: fleet_at(yard.url, None), 60))
+        key, logs = (
+            trace.key,
+            RunLogs(local_fleet.logs(), "node", members=MemberLogs(lambda: fleet_at(local_fleet.url, None), 60)),
+        )
         ended = row(key=key)
-        kept = wait_for(lambda: Logs(yard.folder / "ex-a").read_log(key, 1, "main").data, "the log of the member")
+        kept = wait_for(
+            lambda: Logs(local_fleet.folder / "ex-a").read_log(key, 1, "main").data, "the log of the member"
+        )
         assert logs.read(ended, 1, "main", 0, 1 << 20)[:2] == (kept, len(kept))
         member.kill()
 
         def away():
-            found = RunLogs(yard.logs(), "node", members=MemberLogs(lambda: fleet_at(yard.url, None), 60)).find(ended)
+            found = RunLogs(
+                local_fleet.logs(), "node", members=MemberLogs(lambda: fleet_at(local_fleet.url, None), 60)
+            ).find(ended)
             return found.absent and found.absent[0].cause == "away" and found.absent[0]
 
         absent = wait_for(away, "the hub to miss it")
@@ -213,10 +220,10 @@ def test_a_log_whose_copy_was_cut_off_is_read_from_its_member(yard, reports, tmp
 
 
 @pytest.mark.slow
-def test_only_who_asked_hears_the_answer_and_an_older_hub_or_member_is_not_waited_for(yard):
-    yard.join("ex-a")
-    yard.wait_for_all()
-    settings = fleet_at(yard.url, None)
+def test_only_who_asked_hears_the_answer_and_an_older_hub_or_member_is_not_waited_for(local_fleet):
+    local_fleet.join("ex-a")
+    local_fleet.wait_for_all()
+    settings = fleet_at(local_fleet.url, None)
     logs = MemberLogs(lambda: settings, 60)
     heard: list[bool] = []
     threads = [threading.Thread(target=lambda: heard.append(not logs.list_logs("ex-a", KEY, 1))) for _ in range(12)]
@@ -228,11 +235,11 @@ def test_only_who_asked_hears_the_answer_and_an_older_hub_or_member_is_not_waite
     with pytest.raises(MemberUnavailable) as caught:
         logs.list_logs("ex-z", KEY, 1)
     assert (caught.value.reason, caught.value.seen_at) == (MemberUnavailableReason.UNKNOWN, None)
-    yard.scheduler.kill()
+    local_fleet.scheduler.kill()
     with pytest.raises(MemberUnavailable) as caught:
         MemberLogs(lambda: settings).list_logs("ex-a", KEY, 1)
     assert caught.value.reason is MemberUnavailableReason.FLEET_UNREACHABLE
-    yard.start()
+    local_fleet.start()
 
 
 @pytest.mark.slow
@@ -241,12 +248,12 @@ def test_commands_and_the_api_show_what_only_a_member_has(tmp_path):
     jobs.mkdir()
     (jobs / "loud.yaml").write_text("runsOn: {zone: eu}\ncommand: seq 100000; echo the end\n")
     (jobs / "wide.yaml").write_text("routing: SHARDING_BROADCAST\ncommand: echo part $EVERTICK_RUN_SHARD_INDEX\n")
-    yard, house = Yard(tmp_path, is_secure=True), House(jobs)
+    local_fleet, house = LocalFleet(tmp_path, is_secure=True), House(jobs)
     try:
-        yard.start()
-        yard.join("ex-a", "--label", "zone=eu", lease_us=LEASE_US)
-        yard.join("ex-b", lease_us=LEASE_US)
-        house.start("--fleet", yard.url, "--fleet-certs", str(yard.scheduler_certs))
+        local_fleet.start()
+        local_fleet.join("ex-a", "--label", "zone=eu", lease_us=LEASE_US)
+        local_fleet.join("ex-b", lease_us=LEASE_US)
+        house.start("--fleet", local_fleet.url, "--fleet-certs", str(local_fleet.scheduler_certs))
         fleet = lambda: [one for one in house.get("/executors")["items"] if one["executor"] == "fleet"]  # noqa: E731
         wait_for(lambda: (there := fleet()) and len(there[0]["members"]) == 2, "both members")
         runs = {job: house.post(f"/jobs/{job}/trigger?wait=60")["run"] for job in ("loud", "wide")}
@@ -271,7 +278,7 @@ def test_commands_and_the_api_show_what_only_a_member_has(tmp_path):
             "main [1 of 2]": "part 1\n",
         }
 
-        yard.members["ex-a"].kill()
+        local_fleet.members["ex-a"].kill()
         # Until the hub has missed it, it is a member that does not answer.
         absent_logs = lambda: house.get(paths["loud"])["absent_logs"]  # noqa: E731
         wait_for(lambda: [one["cause"] for one in absent_logs()] == ["away"], "it to be missed")
@@ -292,7 +299,7 @@ def test_commands_and_the_api_show_what_only_a_member_has(tmp_path):
         wait_for(lambda: shows_its_part(runs["wide"], jobs), "the part that ex-b has")
     finally:
         house.close()
-        yard.close()
+        local_fleet.close()
 
 
 def shows_its_part(run, jobs):

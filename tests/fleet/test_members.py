@@ -27,8 +27,8 @@ from evertick.model.work import Secret
 from evertick.settings import Settings
 from evertick.settings.parts import FleetSettings
 from tests.cli.invoke import completed
-from tests.executors.running import job_of, launch, sh
-from tests.fleet.yard import ROOT, Heard, Process, Yard, end_family, wait_for
+from tests.executors.local_runs import job_of, launch, sh
+from tests.fleet.local_fleet import ROOT, Heard, LocalFleet, Process, end_family, wait_for
 from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
@@ -236,24 +236,24 @@ def test_members_are_listed_with_what_people_want_to_know(crowd):
     assert "disk=ssd" in command("list", crowd.url).stdout
 
 
-def test_a_member_that_is_away_stays_in_the_list_and_one_that_was_removed_does_not(yard, reports, tmp_path):
-    away = yard.join("ex-a", "--label", "zone=eu", "--cpu", "1")
-    yard.join("ex-b", "--cpu", "1")
-    yard.wait_for_all()
+def test_a_member_that_is_away_stays_in_the_list_and_one_that_was_removed_does_not(local_fleet, reports, tmp_path):
+    away = local_fleet.join("ex-a", "--label", "zone=eu", "--cpu", "1")
+    local_fleet.join("ex-b", "--cpu", "1")
+    local_fleet.wait_for_all()
     away.kill()
-    end_family(yard.keeper_of("ex-a"))
+    end_family(local_fleet.keeper_of("ex-a"))
 
     def listed():
-        told = {row["name"]: row for row in json.loads(command("list", yard.url, "-o", "json").stdout)}
+        told = {row["name"]: row for row in json.loads(command("list", local_fleet.url, "-o", "json").stdout)}
         return told if told["ex-a"]["state"] == "away" else None
 
     rows = wait_for(listed, "ex-a to be seen as away")
     assert (rows["ex-a"]["labels"], rows["ex-b"]["state"]) == ({"zone": "eu"}, "ready")
     assert rows["ex-a"]["seen_at"]
-    assert " ago" in command("list", yard.url).stdout
+    assert " ago" in command("list", local_fleet.url).stdout
 
     # A scheduler that comes later is told of it too, and misses whom it expects.
-    settings = FleetSettings(yard.url, lease_us=SECOND, silence_us=SECOND, expected=("ex-b", "ex-z"))
+    settings = FleetSettings(local_fleet.url, lease_us=SECOND, silence_us=SECOND, expected=("ex-b", "ex-z"))
     executor = FleetExecutor(tmp_path / "late", settings)
     executor.open(reports)
     wait_for(lambda: any(is_missing_member(one) for one in executor.members()), "ex-z to be missed")
@@ -270,7 +270,7 @@ def test_a_member_that_is_away_stays_in_the_list_and_one_that_was_removed_does_n
         name: replace(job_of(sh("true"), id=name), routing=Routing("fleet", resources=resources))
         for name, resources in (("small", (("cpu", 1_000),)), ("large", (("cpu", 4_000),)))
     }
-    told = Settings.load(None, {}, {"fleet.url": yard.url, "fleet.expected": "ex-b, ex-z", "fleet.lease": "5m"})
+    told = Settings.load(None, {}, {"fleet.url": local_fleet.url, "fleet.expected": "ex-b, ex-z", "fleet.lease": "5m"})
     assert list(check_fleet(told, jobs)) == [
         ("fail", "missing members: ex-z", "start them: evertick fleet join; or change fleet.expected"),
         (
@@ -279,51 +279,51 @@ def test_a_member_that_is_away_stays_in_the_list_and_one_that_was_removed_does_n
             "change the job, or add a member that meets it",
         ),
     ]
-    assert command("remove", yard.url, "ex-b").returncode == 0
+    assert command("remove", local_fleet.url, "ex-b").returncode == 0
     assert list(listed()) == ["ex-a"]
 
 
-def test_a_member_that_does_not_come_back_is_forgotten_and_its_name_is_free(yard, reports):
-    away = yard.join("ex-a")
-    yard.join("ex-b")
-    yard.wait_for_all()
-    executor = yard.open(reports, "ex-a", "ex-b")
-    said = command("forget", yard.url, "ex-b")
+def test_a_member_that_does_not_come_back_is_forgotten_and_its_name_is_free(local_fleet, reports):
+    away = local_fleet.join("ex-a")
+    local_fleet.join("ex-b")
+    local_fleet.wait_for_all()
+    executor = local_fleet.open(reports, "ex-a", "ex-b")
+    said = command("forget", local_fleet.url, "ex-b")
     assert (said.returncode, "ex-b is connected" in said.stderr) == (6, True)
-    said = command("forget", yard.url, "ex-z")
+    said = command("forget", local_fleet.url, "ex-z")
     assert (said.returncode, "unknown member 'ex-z'" in said.stderr) == (3, True)
     away.kill()
-    end_family(yard.keeper_of("ex-a"))
+    end_family(local_fleet.keeper_of("ex-a"))
     wait_for(lambda: not executor.members()[0].is_healthy, "the scheduler to miss it")
-    said = command("cordon", yard.url, "ex-a")
+    said = command("cordon", local_fleet.url, "ex-a")
     assert (said.returncode, "Next: forget it, if it will not return" in said.stderr) == (6, True)
-    assert command("forget", yard.url, "ex-a", "-o", "name").stdout == "ex-a\n"
-    assert [row["name"] for row in json.loads(command("list", yard.url, "-o", "json").stdout)] == ["ex-b"]
+    assert command("forget", local_fleet.url, "ex-a", "-o", "name").stdout == "ex-a\n"
+    assert [row["name"] for row in json.loads(command("list", local_fleet.url, "-o", "json").stdout)] == ["ex-b"]
     wait_for(lambda: [one.name for one in executor.members()] == ["ex-b"], "the scheduler to hear of it")
     # Another machine may have the name now.
-    yard.join("ex-a", "--folder", str(yard.folder / "another"))
-    yard.wait_until_ready(executor, "ex-a", "ex-b")
+    local_fleet.join("ex-a", "--folder", str(local_fleet.folder / "another"))
+    local_fleet.wait_until_ready(executor, "ex-a", "ex-b")
 
 
-def test_a_member_whose_lease_is_too_long_says_why_it_gets_nothing(yard):
-    yard.join("ex-a", lease_us=120 * SECOND)
-    yard.wait_for_all()
-    line = [sys.executable, "-m", "evertick", "fleet", "list", yard.url, "-o", "json"]
-    said = subprocess.run(line, cwd=yard.folder, capture_output=True, text=True, check=True, timeout=180)
+def test_a_member_whose_lease_is_too_long_says_why_it_gets_nothing(local_fleet):
+    local_fleet.join("ex-a", lease_us=120 * SECOND)
+    local_fleet.wait_for_all()
+    line = [sys.executable, "-m", "evertick", "fleet", "list", local_fleet.url, "-o", "json"]
+    said = subprocess.run(line, cwd=local_fleet.folder, capture_output=True, text=True, check=True, timeout=180)
     (row,) = json.loads(said.stdout)
     assert (row["state"], row["lease_seconds"]) == ("lease-too-long", 120)
     assert "its lease (120s) is longer than fleet.lease" in said.stderr
-    assert list(check_fleet(Settings.load(None, {}, {"fleet.url": yard.url}), {}))[1] == (
+    assert list(check_fleet(Settings.load(None, {}, {"fleet.url": local_fleet.url}), {}))[1] == (
         "fail",
         "ex-a receives no runs: its lease (2m) is longer than fleet.lease (1m)",
         "restart it with --lease 60, or set fleet.lease to 2m",
     )
 
 
-def test_a_cordoned_member_takes_nothing_until_it_is_uncordoned(yard, reports):
-    member = yard.join("ex-a")
-    executor = yard.open(reports, "ex-a")
-    assert json.loads(command("cordon", yard.url, "ex-a", "-o", "json").stdout)[0]["state"] == "cordoned"
+def test_a_cordoned_member_takes_nothing_until_it_is_uncordoned(local_fleet, reports):
+    member = local_fleet.join("ex-a")
+    executor = local_fleet.open(reports, "ex-a")
+    assert json.loads(command("cordon", local_fleet.url, "ex-a", "-o", "json").stdout)[0]["state"] == "cordoned"
     wait_for(lambda: not executor.members()[0].is_open, "the scheduler to know")
     order = given("true", "fleet:ex-a")
     executor.launch(order)
@@ -332,31 +332,31 @@ def test_a_cordoned_member_takes_nothing_until_it_is_uncordoned(yard, reports):
     ]
     # It is still cordoned when it was started again.
     member.stop()
-    yard.join("ex-a")
+    local_fleet.join("ex-a")
     wait_for(lambda: executor.members()[0].is_healthy and not executor.members()[0].is_open, "it to be back")
-    command("uncordon", yard.url, "ex-a")
+    command("uncordon", local_fleet.url, "ex-a")
     wait_for(lambda: executor.members()[0].is_open, "the scheduler to know")
     executor.launch(order)
     assert reports.end_of(order.key).state is SUCCEEDED
 
 
-def test_draining_waits_for_what_runs_and_a_drained_member_can_be_removed(yard, reports):
-    member = yard.join("ex-a")
-    executor = yard.open(reports, "ex-a")
-    go = yard.folder / "go"
+def test_draining_waits_for_what_runs_and_a_drained_member_can_be_removed(local_fleet, reports):
+    member = local_fleet.join("ex-a")
+    executor = local_fleet.open(reports, "ex-a")
+    go = local_fleet.folder / "go"
     order = given(f"until test -e {go}; do sleep 0.05; done", "fleet:ex-a")
     executor.launch(order)
     reports.wait_until(lambda said: bool(said))
     wait_for(lambda: executor.members()[0].running == 1, "the member to count it")
-    assert command("remove", yard.url, "ex-a").returncode == 6
-    words = [sys.executable, "-m", "evertick", "fleet", "drain", yard.url, "ex-a", "-o", "name"]
+    assert command("remove", local_fleet.url, "ex-a").returncode == 6
+    words = [sys.executable, "-m", "evertick", "fleet", "drain", local_fleet.url, "ex-a", "-o", "name"]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as draining:
         wait_for(lambda: not executor.members()[0].is_open, "it to take nothing more")
         go.touch()
         assert reports.end_of(order.key).state is SUCCEEDED
         assert draining.communicate(timeout=180)[0] == "ex-a\n"
-    assert command("remove", yard.url, "ex-a").stdout == "ex-a\n"
-    assert yard.members.pop("ex-a") is member
+    assert command("remove", local_fleet.url, "ex-a").stdout == "ex-a\n"
+    assert local_fleet.members.pop("ex-a") is member
     assert member.wait() == 0
 
 
@@ -371,7 +371,7 @@ def test_an_unreachable_fleet_is_reported():
 
 
 def test_a_second_member_of_one_name_is_refused_with_the_reason(crowd, tmp_path):
-    other = Yard(tmp_path)
+    other = LocalFleet(tmp_path)
     second = other.join("ex-a", url=crowd.url)
     try:
         log = tmp_path / "ex-a.log"
@@ -383,7 +383,7 @@ def test_a_second_member_of_one_name_is_refused_with_the_reason(crowd, tmp_path)
 
 
 def test_a_member_that_finds_no_fleet_says_why_and_can_be_stopped(tmp_path):
-    lonely = Yard(tmp_path)
+    lonely = LocalFleet(tmp_path)
     member = lonely.join("ex-a", url="tcp://127.0.0.1:1")
     try:
         log = tmp_path / "ex-a.log"
@@ -509,7 +509,7 @@ def test_the_workers_of_a_cluster_that_is_there_already_become_members(tmp_path,
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://127.0.0.1:{port}", "--host", "127.0.0.1"]
     env = {**os.environ, "EVERTICK_LABELS": "zone=eu", "EVERTICK_FOLDER": str(tmp_path / "ex-d")}
-    here = Yard(tmp_path)
+    here = LocalFleet(tmp_path)
     here.url = f"tcp://127.0.0.1:{port}"
     nothing = ("--dashboard-address", "127.0.0.1:0")
     with (

@@ -6,7 +6,7 @@ import pytest
 
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
-from tests.fleet.yard import LONG_US, Heard, Process, wait_for
+from tests.fleet.local_fleet import LONG_US, Heard, Process, wait_for
 from tests.processes.proof import rows_of, verified
 
 pytestmark = pytest.mark.slow
@@ -15,10 +15,10 @@ JOBS = ("one", "two", "three", "four", "five", "six")
 
 
 @pytest.mark.parametrize("strategy", ["ROUND", "SHARDING_BROADCAST"])
-def test_the_other_node_continues_what_runs(strategy, tmp_path, yard, fresh_postgres):
-    yard.join("ex-a")
-    yard.join("ex-b")
-    yard.open(Heard(), "ex-a", "ex-b")
+def test_the_other_node_continues_what_runs(strategy, tmp_path, local_fleet, fresh_postgres):
+    local_fleet.join("ex-a")
+    local_fleet.join("ex-b")
+    local_fleet.open(Heard(), "ex-a", "ex-b")
     url = fresh_postgres()
     went, began, go = tmp_path / "ended", tmp_path / "began", tmp_path / "go"
     jobs = tmp_path / "jobs"
@@ -37,7 +37,17 @@ def test_the_other_node_continues_what_runs(strategy, tmp_path, yard, fresh_post
         settings.write_text(
             f'state = "{tmp_path / node}"\nstore = "{url}"\nnode = "{node}"\n[fleet]\nlease = "{lease}"\n'
         )
-        words = ("serve", str(jobs), "--config", str(settings), "--fleet", yard.url, "--no-web", "--patience", "30")
+        words = (
+            "serve",
+            str(jobs),
+            "--config",
+            str(settings),
+            "--fleet",
+            local_fleet.url,
+            "--no-web",
+            "--patience",
+            "30",
+        )
         return Process(*words, log=tmp_path / f"{node}.log")
 
     def running(path) -> set[str]:

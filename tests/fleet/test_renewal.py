@@ -35,8 +35,8 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.private_file import write_private
 from evertick.settings.parts import FleetSettings
 from tests.executors.contract import Reports
-from tests.executors.running import job_of, launch, sh
-from tests.fleet.yard import LONG_US, Yard, wait_for
+from tests.executors.local_runs import job_of, launch, sh
+from tests.fleet.local_fleet import LONG_US, LocalFleet, wait_for
 from tests.ports import free_port
 
 
@@ -322,10 +322,10 @@ class TestRotationOfTheAuthority:
 
 @pytest.mark.slow
 def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, reports, at):
-    yard = Yard(tmp_path, is_secure=True)
+    local_fleet = LocalFleet(tmp_path, is_secure=True)
     try:
-        yard.start()
-        yard.token()  # the hub is there
+        local_fleet.start()
+        local_fleet.token()  # the hub is there
         hub = Authority(tmp_path / "hub")
         at(-300 * DAY)
         old = {"ex-a": tmp_path / "ex-a" / "certs", "node-2": tmp_path / "node-2" / "certs"}
@@ -334,14 +334,16 @@ def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, report
         certificates = hub.issue(old["node-2"], Role.SCHEDULER, "node-2", address=address)
         at(0)
         serials = {name: cert_in(folder).serial_number for name, folder in old.items()}
-        yard.join("ex-a")
-        executor = FleetExecutor(tmp_path / "node-2", fleet_at(yard.url, certificates, FleetSettings(lease_us=LONG_US)))
+        local_fleet.join("ex-a")
+        executor = FleetExecutor(
+            tmp_path / "node-2", fleet_at(local_fleet.url, certificates, FleetSettings(lease_us=LONG_US))
+        )
         executor.open(reports)
         try:
             for name, folder in old.items():
                 wait_for(partial(has_new_certificate, folder, serials[name]), f"{name} to renew")
                 assert not needs_renewal(Certificates.in_folder(folder))
-            yard.wait_until_ready(executor, "ex-a")
+            local_fleet.wait_until_ready(executor, "ex-a")
             order = launch(job_of(sh("true"), id="renewed"))._replace(executor="fleet:ex-a")
             # The member's keeper may still start, and refuse until then; a scheduler launches again as well.
             wait_for(lambda: is_accepted(executor, order, reports), "the launch to be accepted")
@@ -349,7 +351,7 @@ def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, report
         finally:
             executor.close()
     finally:
-        yard.close()
+        local_fleet.close()
 
 
 def is_accepted(executor: FleetExecutor, order: Launch, reports: Reports) -> bool:

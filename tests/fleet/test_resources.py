@@ -16,7 +16,7 @@ from evertick.executors.fleet.settings import LEASE_US
 from evertick.executors.logs import Logs
 from evertick.operations.submission import read_run_id
 from evertick.settings import Settings
-from tests.fleet.yard import ROOT, Process, Yard, wait_for
+from tests.fleet.local_fleet import ROOT, LocalFleet, Process, wait_for
 from tests.library.programs import run
 from tests.present import present
 
@@ -32,7 +32,7 @@ def total(name: str = "nobody") -> None:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory):
     """One member with little to offer."""
-    here = Yard(tmp_path_factory.mktemp("fleet"))
+    here = LocalFleet(tmp_path_factory.mktemp("fleet"))
     try:
         here.start()
         here.join("ex-a", *OFFERS, lease_us=LEASE_US)

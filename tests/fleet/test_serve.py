@@ -12,7 +12,7 @@ import pytest
 from evertick.executors.fleet.settings import LEASE_US
 from evertick.model.steps import read_steps
 from tests.cli.invoke import completed
-from tests.fleet.yard import ROOT, Process, wait_for
+from tests.fleet.local_fleet import ROOT, Process, wait_for
 from tests.processes.proof import rows_of, verified
 
 pytestmark = pytest.mark.slow
@@ -80,15 +80,15 @@ class Place:
         return [row for row in reversed(rows_of(self.url)) if row.key.job_id == job]
 
 
-def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, yard):
-    yard.join("ex-a", lease_us=LEASE_US)
-    yard.join("ex-b", lease_us=LEASE_US)
+def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, local_fleet):
+    local_fleet.join("ex-a", lease_us=LEASE_US)
+    local_fleet.join("ex-b", lease_us=LEASE_US)
     place = Place(tmp_path)
-    words = ("serve", str(place.jobs), "--fleet", yard.url, "--no-web", "--patience", "1")
+    words = ("serve", str(place.jobs), "--fleet", local_fleet.url, "--no-web", "--patience", "1")
     scheduler = Process(*words, log=tmp_path / "serve.log")
     try:
         wait_for(lambda: (place.jobs / ".evertick" / "ledger.db").exists(), "the ledger")
-        wait_for(lambda: len(json.loads(fleet("list", yard.url, "-o", "json"))) == 2, "two members")
+        wait_for(lambda: len(json.loads(fleet("list", local_fleet.url, "-o", "json"))) == 2, "two members")
         for job in ("everywhere", "picky", "parent", "many", "lasting"):
             place.say("trigger", job)
 
@@ -100,7 +100,7 @@ def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, yard):
         wait_for(lambda: place.row("picky", "waiting").detail, "the reason to be written")
         assert place.row("picky", "waiting").detail == "no-executor: of 2 members: none has gpu=true"
         assert "none has gpu=true" in place.say("why", waiting.key.run_id)
-        yard.join("ex-g", "--label", "gpu=true", lease_us=LEASE_US)
+        local_fleet.join("ex-g", "--label", "gpu=true", lease_us=LEASE_US)
         assert place.row("picky", "succeeded").executor == "fleet:ex-g"
 
         assert place.row("parent", "succeeded").executor.startswith("fleet:ex-")

@@ -9,7 +9,7 @@ import pytest
 
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import LAUNCHING, RUNNING, SUCCEEDED
-from tests.fleet.yard import LONG_US, Process, Yard, kill, wait_for
+from tests.fleet.local_fleet import LONG_US, LocalFleet, Process, kill, wait_for
 from tests.processes.proof import rows_of, verified
 
 pytestmark = pytest.mark.slow
@@ -21,10 +21,10 @@ MEMBERS = ("ex-a", "ex-b", "ex-c")
 class Site:
     """Jobs that write down when they begin and end, and the scheduler that runs them."""
 
-    def __init__(self, folder: Path, yard: Yard) -> None:
+    def __init__(self, folder: Path, local_fleet: LocalFleet) -> None:
         self.jobs = folder / "jobs"
         self.jobs.mkdir()
-        self._yard, self._folder = yard, folder
+        self._yard, self._folder = local_fleet, folder
         self.began, self.ended = folder / "began", folder / "ended"
         for strategy in STRATEGIES:
             name = strategy.lower().replace("_", "-")
@@ -50,21 +50,21 @@ class Site:
         wait_for(lambda: len(self.attempts(self.ended)) >= before + count, f"{count} more attempts")
 
 
-def test_nothing_is_lost_and_nothing_succeeds_twice_while_everything_is_killed(tmp_path, yard):
+def test_nothing_is_lost_and_nothing_succeeds_twice_while_everything_is_killed(tmp_path, local_fleet):
     for name in MEMBERS:
-        yard.join(name)
-    site = Site(tmp_path, yard)
+        local_fleet.join(name)
+    site = Site(tmp_path, local_fleet)
     scheduler = site.serve()
     try:
         site.wait_for_more()
         for name in MEMBERS:  # a rolling restart
-            yard.members.pop(name).stop()
-            yard.join(name)
+            local_fleet.members.pop(name).stop()
+            local_fleet.join(name)
             site.wait_for_more()
-        kill(yard.members["ex-b"].child())
+        kill(local_fleet.members["ex-b"].child())
         site.wait_for_more()
-        assert yard.scheduler is not None
-        kill(yard.scheduler.child())
+        assert local_fleet.scheduler is not None
+        kill(local_fleet.scheduler.child())
         site.wait_for_more()
         scheduler.kill()
         scheduler = site.serve()

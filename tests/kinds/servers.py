@@ -24,7 +24,7 @@ import pytest
 
 from evertick.kinds.docker.engine import Engine, EngineAway
 from tests import provision, supervisor
-from tests.executors.running import until
+from tests.executors.local_runs import until
 from tests.ports import free_port
 from tests.relay import Relay
 

@@ -35,7 +35,7 @@ from evertick.model.policy import Retry
 from evertick.model.run import RunKey
 from evertick.model.work import Container, Each, ItemValue, Mount, Param, Pull, RegistryLogin, Secret, Step
 from evertick.settings.parts import DockerSettings
-from tests.executors.running import Place, job_of, key_of, kill, launch, sh, until
+from tests.executors.local_runs import Place, job_of, key_of, kill, launch, sh, until
 from tests.kinds.servers import IMAGE, LOGIN, PodmanServer
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.work import Command, HttpCall, Param, Pod, PythonCall, Script, Secret
 from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY
-from tests.executors.running import Place, job_of, launch, of_kind, script, sh
+from tests.executors.local_runs import Place, job_of, launch, of_kind, script, sh
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from evertick.model.run import RunKey
 from evertick.model.work import Param, Secret, SshCommand, Step
 from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY
-from tests.executors.running import Place, job_of, key_of, kill, launch, sh, until, written
+from tests.executors.local_runs import Place, job_of, key_of, kill, launch, sh, until, written
 from tests.kinds.servers import SilentRelay, SshServer
 
 pytestmark = pytest.mark.slow

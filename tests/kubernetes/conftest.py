@@ -8,8 +8,8 @@ import pytest
 
 from tests.executors.kubernetes.pods import PodPlace
 from tests.kubernetes.cluster import RealCluster
+from tests.kubernetes.cluster_faults import RealTroubles
 from tests.kubernetes.images import SHELL
-from tests.kubernetes.troubles import RealTroubles
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from evertick.settings.parts import KubernetesSettings
 from tests.executors.contract import KEY
 from tests.executors.kubernetes.behaviour import PodBehaviour, PodContract
 from tests.executors.kubernetes.pods import key_of, launch, pod_job
-from tests.executors.running import until
+from tests.executors.local_runs import until
 
 IMPATIENT = KubernetesSettings(start_timeout_us=3 * SECOND)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.executors.running import until
+from tests.executors.local_runs import until
 from tests.kubernetes.images import SHELL
 
 JOB = """

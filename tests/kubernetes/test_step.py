@@ -13,7 +13,7 @@ from evertick.kinds import PAYLOAD_FD
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.work import Handlers, Param, Pod, Secret, Step
 from tests.executors.contract import KEY
-from tests.executors.running import Place, job_of, kill, launch, sh, until
+from tests.executors.local_runs import Place, job_of, kill, launch, sh, until
 from tests.kubernetes.images import SHELL
 
 

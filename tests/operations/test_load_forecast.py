@@ -16,7 +16,7 @@ from evertick.operations import time_queries
 from evertick.operations.time_queries import count_starts
 from evertick.planning.jitter import starts_at
 from evertick.planning.schedules import compile_all, occurrences
-from tests.stores.building import NINE
+from tests.stores.builders import NINE
 
 HOURLY, MINUTELY = (CronSpec("0 * * * *", "UTC"),), (CronSpec("* * * * *", "UTC"),)
 OFTEN = (EverySpec(5 * SECOND),)

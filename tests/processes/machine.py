@@ -25,7 +25,7 @@ from evertick.model.run import LedgerRow
 from evertick.planning.verify import Report
 from evertick.store import RunFilter
 from evertick.stores import open_store
-from tests.fleet.yard import children_of, keepers
+from tests.fleet.local_fleet import children_of, keepers
 from tests.processes import proof
 
 ROOT = Path(__file__).parents[2]

@@ -26,7 +26,7 @@ from evertick.model.run import LedgerRow
 from evertick.operations.requests import trigger_request
 from evertick.stores import open_store
 from tests.fleet.cable import Cable
-from tests.fleet.yard import Yard, children_of, wait_for
+from tests.fleet.local_fleet import LocalFleet, children_of, wait_for
 from tests.processes import proof
 from tests.processes.served import Served
 from tests.processes.soak_nodes import SERVERS
@@ -82,17 +82,17 @@ class Storm:
         """How long one lasts at most: some are over before a lease is, and some are not."""
         self.happened: Counter[str] = Counter()
         self.asked: list[str] = []
-        self.yard = Yard(folder)
-        stack.callback(self.yard.close)
-        self.yard.start()
+        self.local_fleet = LocalFleet(folder)
+        stack.callback(self.local_fleet.close)
+        self.local_fleet.start()
         wait_for(self._hub_listens, "the hub")
         self._write_jobs()
         open_store(url).close()
-        self.cables = {f"ex-{number}": Cable(self.yard.port) for number in range(members)}
+        self.cables = {f"ex-{number}": Cable(self.local_fleet.port) for number in range(members)}
         for cable in self.cables.values():
             stack.callback(cable.close)
         for name, cable in self.cables.items():
-            self.yard.join(name, url=cable.url, lease_us=LEASE_SECONDS * 1_000_000)
+            self.local_fleet.join(name, url=cable.url, lease_us=LEASE_SECONDS * 1_000_000)
         self.nodes = [Served(self, f"node-{number}") for number in range(nodes)]
         for node in self.nodes:
             stack.callback(node.close)
@@ -101,7 +101,7 @@ class Storm:
 
     def _hub_listens(self) -> bool:
         try:
-            socket.create_connection(("127.0.0.1", self.yard.port), 1).close()
+            socket.create_connection(("127.0.0.1", self.local_fleet.port), 1).close()
         except OSError:
             return False
         return True
@@ -122,7 +122,7 @@ class Storm:
         (self.jobs / "evertick.toml").write_text(
             f'[loop]\nlease = "3s"\n[local]\nlease = "{LEASE_SECONDS}s"\nkill_after = "1s"\n'
             f'[stop]\npatience = "1s"\nreturn = "30s"\n[queues]\nnarrow = {QUEUE_LIMIT}\n'
-            f'[fleet]\nurl = "{self.yard.url}"\nlease = "{LEASE_SECONDS}s"\n'
+            f'[fleet]\nurl = "{self.local_fleet.url}"\nlease = "{LEASE_SECONDS}s"\n'
         )
 
     def lines(self, name: str) -> list[str]:
@@ -170,18 +170,18 @@ class Storm:
         self._cut(self._random.choice(self.nodes).cable)
 
     def freeze_a_member(self) -> None:
-        member = self.yard.members[self._random.choice(sorted(self.cables))]
+        member = self.local_fleet.members[self._random.choice(sorted(self.cables))]
         self._freeze(member.pid, *children_of(member.pid))
 
     def cut_off_a_member(self) -> None:
         self._cut(self.cables[self._random.choice(sorted(self.cables))])
 
     def kill_a_worker(self) -> None:
-        os.kill(self.yard.members[self._random.choice(sorted(self.cables))].child(), signal.SIGKILL)
+        os.kill(self.local_fleet.members[self._random.choice(sorted(self.cables))].child(), signal.SIGKILL)
 
     def kill_the_hub(self) -> None:
-        assert self.yard.scheduler is not None
-        os.kill(self.yard.scheduler.child(), signal.SIGKILL)
+        assert self.local_fleet.scheduler is not None
+        os.kill(self.local_fleet.scheduler.child(), signal.SIGKILL)
 
     def ask_twice(self) -> None:
         """The same request, delivered again and again while it is carried out."""

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from evertick.model.lifecycle import LOST, SUCCEEDED
-from tests.fleet.yard import Yard, keepers
+from tests.fleet.local_fleet import LocalFleet, keepers
 from tests.processes.machine import EVERY_SECOND, Machine, wait_for
 from tests.share import share, turn
 
@@ -28,13 +28,13 @@ def test_kills_in_turn_lose_nothing_and_start_nothing_twice(tmp_path, record_pro
     record_property("faults", KILLS)
     random = Random(turn())
     with ExitStack() as stack:
-        yard = Yard(tmp_path)
-        stack.callback(yard.close)
-        yard.start()
-        yard.join("member", lease_us=12_000_000)
+        local_fleet = LocalFleet(tmp_path)
+        stack.callback(local_fleet.close)
+        local_fleet.start()
+        local_fleet.join("member", lease_us=12_000_000)
         jobs = {f"local-{number}": EVERY_SECOND for number in range(LOCAL_JOBS)}
         jobs |= {f"fleet-{number}": f"{EVERY_SECOND}routing: ROUND\n" for number in range(FLEET_JOBS)}
-        fleet = f'[fleet]\nurl = "{yard.url}"\nlease = "12s"\n'
+        fleet = f'[fleet]\nurl = "{local_fleet.url}"\nlease = "12s"\n'
         machine = Machine(tmp_path, jobs, settings=fleet, has_api=True)
         stack.callback(machine.close)
         machine.start()
@@ -52,7 +52,7 @@ def test_kills_in_turn_lose_nothing_and_start_nothing_twice(tmp_path, record_pro
                     # To wait for an answer takes longer than all else; its starts are as good to be killed in.
                     os.kill(machine.api() if random.random() < 0.3 else machine.starting_api(), signal.SIGKILL)
                 case 3:
-                    _kill_member(yard, random)
+                    _kill_member(local_fleet, random)
             if number % CATCH_UP_EACH == CATCH_UP_EACH - 1:
                 machine.wait_until_caught_up()
         machine.api()
@@ -64,11 +64,11 @@ def test_kills_in_turn_lose_nothing_and_start_nothing_twice(tmp_path, record_pro
     assert any(row.executor.startswith("fleet") for row in rows)
 
 
-def _kill_member(yard: Yard, random: Random) -> None:
+def _kill_member(local_fleet: LocalFleet, random: Random) -> None:
     """Its worker or its keeper, as it comes; the command of the member starts either again."""
-    folder: Path = yard.folder / "member"
+    folder: Path = local_fleet.folder / "member"
     if random.random() < 0.5:
-        _kill_one(yard.members["member"].child)
+        _kill_one(local_fleet.members["member"].child)
     else:
         _kill_one(lambda: wait_for(lambda: next(iter(keepers(folder)), None), "the member's keeper"))
 

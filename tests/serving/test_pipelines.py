@@ -14,7 +14,7 @@ from evertick.model.lifecycle import FAILED, SUCCEEDED
 from evertick.model.steps import read_steps
 from evertick.planning.schedules import compile_all, next_of
 from evertick.settings import Settings
-from tests.executors.running import until
+from tests.executors.local_runs import until
 from tests.present import present
 from tests.serving.served import Served
 

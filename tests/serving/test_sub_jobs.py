@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.cli.serving import Scheduler
-from tests.executors.running import until
+from tests.executors.local_runs import until
 
 pytestmark = pytest.mark.slow
 

@@ -3,5 +3,5 @@
 import pytest
 
 # The suite's assertions live in modules that pytest would not look into by itself.
-SUITE = ("building", "contract", "contract_entries", "contract_reads", "differential")
+SUITE = ("builders", "contract", "contract_entries", "contract_reads", "differential")
 pytest.register_assert_rewrite(*(f"tests.stores.{name}" for name in SUITE))

@@ -33,7 +33,7 @@ from evertick.model.lifecycle import (
 )
 from evertick.routing.selection import PLACEMENT_TEXT_MAX
 from evertick.store import Batch, DefinitionLine, JobRecord, Lease, ScheduleLine, Store, StoredBlackout, StoredJob
-from tests.stores.building import (
+from tests.stores.builders import (
     DAY,
     ELEVEN,
     HOUR,

@@ -10,7 +10,7 @@ from evertick.model.ledger import Claim, JobRecord
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, SUCCEEDED, WAITING
 from evertick.model.run import RunKey
 from evertick.store import Batch, Committed
-from tests.stores.building import NINE, SECOND, asked, became, enter, occurrence, planned, row
+from tests.stores.builders import NINE, SECOND, asked, became, enter, occurrence, planned, row
 
 QUEUED = ["a", "b", "c"]
 RUNS = [occurrence(NINE, job) for job in QUEUED]

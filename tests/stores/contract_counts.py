@@ -9,7 +9,7 @@ import pytest
 
 from evertick.model.lifecycle import CANCELLED, FAILED, LAUNCHING, RUNNING, SUCCEEDED, SkipReason, Trigger
 from evertick.store import Batch, RunFilter, Store, Tally
-from tests.stores.building import (
+from tests.stores.builders import (
     DAY,
     ELEVEN,
     HOUR,

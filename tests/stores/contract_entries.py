@@ -16,7 +16,7 @@ from evertick.model.lifecycle import (
 )
 from evertick.model.run import LedgerRow
 from evertick.store import Batch, JobRecord, ScheduleLine, Store
-from tests.stores.building import (
+from tests.stores.builders import (
     ELEVEN,
     NINE,
     NOON,

@@ -7,7 +7,7 @@ import pytest
 from evertick.model.ledger import Claim
 from evertick.model.lifecycle import FAILED, LAUNCHING, OPEN, RUNNING, SUCCEEDED, Trigger
 from evertick.store import Batch, JobRecord, RunFilter, find_line
-from tests.stores.building import HOUR, NINE, NOON, TEN, became, enter, keys, occurrence, planned, requested, row
+from tests.stores.builders import HOUR, NINE, NOON, TEN, became, enter, keys, occurrence, planned, requested, row
 
 PARENT = occurrence(NINE, "a")
 ITEMS = [requested(NINE, "a", f"sub-{number}") for number in range(12)]

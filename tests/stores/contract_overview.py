@@ -17,7 +17,7 @@ from evertick.model.lifecycle import (
     Trigger,
 )
 from evertick.store import Batch, JobRecord, RunFilter, Tally
-from tests.stores.building import (
+from tests.stores.builders import (
     ELEVEN,
     HOUR,
     MINUTE,

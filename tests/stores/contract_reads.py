@@ -25,7 +25,7 @@ from evertick.model.lifecycle import (
 )
 from evertick.model.run import RunKey
 from evertick.store import Batch, DefinitionLine, JobRecord, RequestKind, RunFilter, ScheduleLine, Store
-from tests.stores.building import (
+from tests.stores.builders import (
     DAY,
     ELEVEN,
     EVERYTHING,

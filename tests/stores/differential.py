@@ -24,7 +24,7 @@ from evertick.model.lifecycle import (
 from evertick.model.run import Change, Entry, RunKey
 from evertick.store import Batch, JobRecord, RunFilter, ScheduleLine, Store
 from evertick.stores.memory import MemoryStore
-from tests.stores.building import DAY, EVERYTHING, HOUR, MINUTE, NINE, SECOND, asked, gap, lease_of, planned
+from tests.stores.builders import DAY, EVERYTHING, HOUR, MINUTE, NINE, SECOND, asked, gap, lease_of, planned
 
 JOBS = ["a", "B", "ç", "report", "it's", "日"]
 NODES = ["node-1", "node-2"]

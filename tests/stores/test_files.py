@@ -20,7 +20,7 @@ from evertick.stores.files import FilesStore
 from evertick.stores.files import fold as files_fold
 from evertick.stores.files.codec import seal, unseal
 from tests.present import present
-from tests.stores.building import (
+from tests.stores.builders import (
     DAY,
     ELEVEN,
     HOUR,

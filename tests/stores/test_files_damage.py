@@ -19,7 +19,7 @@ from evertick.store import Batch, JobRecord
 from evertick.stores.files import FilesStore
 from evertick.stores.files.fold import Fold
 from tests.present import present
-from tests.stores.building import NINE, SECOND, became, enter, occurrence, planned, rows
+from tests.stores.builders import NINE, SECOND, became, enter, occurrence, planned, rows
 
 
 def ledger(store):
@@ -391,7 +391,7 @@ import sys
 from evertick.store import Batch, JobRecord
 from evertick.stores.files import fold as files_fold
 from evertick.stores.files import FilesStore
-from tests.stores.building import NINE, SECOND, occurrence, planned
+from tests.stores.builders import NINE, SECOND, occurrence, planned
 
 files_fold.LINES = 5  # so that it is killed in the middle of a snapshot too
 store = FilesStore(sys.argv[1], fold_bytes=3_000)

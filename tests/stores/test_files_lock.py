@@ -14,7 +14,7 @@ from evertick.errors import SchedulerLockError
 from evertick.model.instant import SECOND, to_text
 from evertick.stores.lock import FolderLock, Owner, process_identity
 from tests.present import present
-from tests.stores.building import NINE
+from tests.stores.builders import NINE
 
 HERE = socket.gethostname()
 

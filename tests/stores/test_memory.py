@@ -18,7 +18,7 @@ from evertick.stores.memory import index as memory_index
 from evertick.stores.memory.index import TimeIndex, place_of
 from evertick.stores.memory.lines import matches
 from evertick.stores.memory.store import HANDFUL
-from tests.stores.building import EVERYTHING, NINE, SECOND, became, enter, occurrence, planned, rows
+from tests.stores.builders import EVERYTHING, NINE, SECOND, became, enter, occurrence, planned, rows
 
 JOBS = st.sampled_from(["a", "b"])
 KEYS = st.builds(RunKey, JOBS, st.integers(0, 30), st.sampled_from(["", "", "r"]))

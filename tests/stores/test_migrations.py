@@ -19,7 +19,7 @@ from evertick.stores import open_store as open_any_store
 from evertick.stores.sql import migrations
 from evertick.stores.sql.schema import BY_END, METADATA
 from evertick.stores.sql.store import SqlStore
-from tests.stores.building import enter, keys, occurrence, planned
+from tests.stores.builders import enter, keys, occurrence, planned
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
 

@@ -20,7 +20,7 @@ from evertick.stores import open_store as open_any_store
 from evertick.stores.sql import migrations
 from evertick.stores.sql.migrations import SchemaEditor, Step, newest
 from evertick.stores.sql.store import SqlStore
-from tests.stores.building import NINE, asked, enter, occurrence, planned
+from tests.stores.builders import NINE, asked, enter, occurrence, planned
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
 

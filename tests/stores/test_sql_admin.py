@@ -15,7 +15,7 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
 from evertick.stores.sql.migrations import newest
-from tests.stores.building import NINE, TEN, asked, enter, occurrence, planned
+from tests.stores.builders import NINE, TEN, asked, enter, occurrence, planned
 
 NEWEST = newest()
 

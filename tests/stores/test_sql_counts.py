@@ -19,7 +19,7 @@ from evertick.store import Batch
 from evertick.stores import open_store as open_any_store
 from evertick.stores.sql import admin, hour_counts, migrations
 from evertick.stores.sql.store import SqlStore
-from tests.stores.building import HOUR, MINUTE, NINE, NOON, TEN, became, enter, occurrence, planned, skipped
+from tests.stores.builders import HOUR, MINUTE, NINE, NOON, TEN, became, enter, occurrence, planned, skipped
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
 
@@ -115,7 +115,7 @@ KILLED = """
 import os, signal, sys
 from evertick.model.lifecycle import SUCCEEDED, Trigger
 from evertick.stores import open_store
-from tests.stores.building import NINE, became, enter, occurrence, planned
+from tests.stores.builders import NINE, became, enter, occurrence, planned
 store, place = open_store(sys.argv[1]), sys.argv[2]
 many, calls = store._many, []
 def kill_at(connection, statement, rows):

@@ -16,7 +16,7 @@ from evertick.model.run import RunKey
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
 from evertick.stores.sql.rows import change_row
-from tests.stores.building import (
+from tests.stores.builders import (
     DAY,
     ELEVEN,
     NINE,

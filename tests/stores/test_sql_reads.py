@@ -13,7 +13,7 @@ from evertick.stores.memory import MemoryStore
 from evertick.stores.sql.compact import JOBS_PER_QUERY
 from evertick.stores.sql.reads import NAMES_PER_QUERY
 from tests.ledgers import new_ledger
-from tests.stores.building import DAY, ELEVEN, EVERYTHING, NINE, NOON, TEN, asked, enter, gap, occurrence, planned
+from tests.stores.builders import DAY, ELEVEN, EVERYTHING, NINE, NOON, TEN, asked, enter, gap, occurrence, planned
 
 NAMES = [f"job-{n:04}" for n in range(2 * NAMES_PER_QUERY + 7)]
 

@@ -24,7 +24,7 @@ from evertick.stores.sql.mysql import refuse_old
 from evertick.stores.sql.postgres import COPY_FROM
 from evertick.stores.sql.reads import select_open_runs, select_pages
 from evertick.stores.sql.server_store import ServerStore
-from tests.stores.building import NINE, SECOND, asked, became, enter, gap, occurrence, planned, row
+from tests.stores.builders import NINE, SECOND, asked, became, enter, gap, occurrence, planned, row
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
 slow_servers = [pytest.param(name, marks=pytest.mark.slow) for name in SERVERS]

@@ -18,7 +18,7 @@ from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
 from evertick.stores.sql import sqlite, sqlite_backup
 from evertick.stores.sql.sqlite import SqliteStore
-from tests.stores.building import DAY, HOUR, NINE, SECOND, became, enter, keys, occurrence, planned
+from tests.stores.builders import DAY, HOUR, NINE, SECOND, became, enter, keys, occurrence, planned
 
 
 @pytest.fixture

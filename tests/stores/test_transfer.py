@@ -19,7 +19,7 @@ from evertick.stores.lock import FolderLock
 from evertick.stores.sql import admin
 from evertick.stores.sql.schema import METADATA, RUNS, VERSIONS
 from evertick.stores.sql.store import SqlStore
-from tests.stores.building import NINE, TEN, asked, enter, occurrence, planned
+from tests.stores.builders import NINE, TEN, asked, enter, occurrence, planned
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
 NOW = from_text("2027-01-15T07:30:00Z")

@@ -17,7 +17,7 @@ from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.work import Param, Sandbox, SandboxKind
 from tests.executors.contract import KEY
-from tests.executors.running import Place, job_of, kill, launch, sh, until, written
+from tests.executors.local_runs import Place, job_of, kill, launch, sh, until, written
 from tests.systemd.boot import UNITS
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from evertick.settings.parts import FleetSettings
-from tests.fleet.yard import Yard
+from tests.fleet.local_fleet import LocalFleet
 from tests.web.house import PATIENCE_SECONDS, House, open_page, wait_for
 
 pytestmark = pytest.mark.slow
@@ -17,9 +17,9 @@ LONG_MS = 2 * PATIENCE_SECONDS * 1_000
 
 
 @pytest.fixture(scope="module")
-def yard(tmp_path_factory):
+def local_fleet(tmp_path_factory):
     """Two members, and the fleet they are in."""
-    made = Yard(tmp_path_factory.mktemp("yard"))
+    made = LocalFleet(tmp_path_factory.mktemp("local_fleet"))
     try:
         made.start()
         for name in ("ex-a", "ex-b"):
@@ -31,13 +31,13 @@ def yard(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def house(yard, tmp_path_factory):
+def house(local_fleet, tmp_path_factory):
     folder = tmp_path_factory.mktemp("jobs")
     (folder / "render.yaml").write_text("executor: fleet\ncommand: echo rendering; exec sleep 600\n")
     (folder / "say.yaml").write_text("executor: fleet\ncommand: echo said by a member\n")
     made = House(folder)
     try:
-        made.start("--fleet", yard.url)
+        made.start("--fleet", local_fleet.url)
         wait_for(lambda: len(members(made)) == 2, 2 * PATIENCE_SECONDS)
         yield made
     finally:
@@ -85,7 +85,7 @@ def test_members_are_seen_drained_taken_back_and_let_go(browser, house, complain
     page.context.close()
 
 
-def test_the_log_that_only_a_member_has_is_shown_until_that_member_is_away(browser, house, yard, complaints):
+def test_the_log_that_only_a_member_has_is_shown_until_that_member_is_away(browser, house, local_fleet, complaints):
     page = open_page(browser, house, complaints)
     page.set_default_timeout(LONG_MS)
     run = house.post("/jobs/say/trigger?wait=60")["run"]
@@ -95,7 +95,7 @@ def test_the_log_that_only_a_member_has_is_shown_until_that_member_is_away(brows
     page.goto(f"{house.url}{path}")
     expect(page.get_by_text("said by a member", exact=True)).to_be_visible()
     member = house.get(path)["executor"].removeprefix("fleet:")
-    yard.members[member].kill()
+    local_fleet.members[member].kill()
     wait_for(lambda: house.get(path)["absent_logs"])
     page.reload()
     expect(page.get_by_text(f"the member {member} is away (last seen")).to_be_visible()

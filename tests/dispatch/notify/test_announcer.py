@@ -24,7 +24,7 @@ from evertick.model.lifecycle import FAILED, PLANNED, RUNNING, SKIPPED, SUCCEEDE
 from evertick.model.notify import NotifyEvent, Route, Webhook
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.work import Secret
-from tests.dispatch.notify.telling import NOON, receiver
+from tests.dispatch.notify.notices import NOON, receiver
 
 HOOK = Webhook("https://example.org/hook")
 ALL = tuple(Route(event, (HOOK,)) for event in NotifyEvent)

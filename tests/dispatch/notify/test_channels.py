@@ -23,8 +23,8 @@ from evertick.dispatch.notify.config import NotifySettings, SmtpServer, Tls
 from evertick.dispatch.notify.egress import EgressGuard
 from evertick.model.notify import Mail, Slack, Webhook
 from evertick.model.work import Secret
-from tests.dispatch.notify.post_office import PostOffice
-from tests.dispatch.notify.telling import message, receiver
+from tests.dispatch.notify.mail_server import MailServer
+from tests.dispatch.notify.notices import message, receiver
 
 SETTINGS = NotifySettings(connect_seconds=5, deadline_seconds=5)
 HERE = EgressGuard.allowing(["127.0.0.0/8"])
@@ -193,7 +193,7 @@ def mail_settings(office, **known):
 
 
 def test_a_mail_reaches_the_server():
-    with PostOffice() as office:
+    with MailServer() as office:
         outcome = send(Mail(TO), mail_settings(office))
     assert outcome.is_delivered
     assert [line for line in office.commands if line.startswith("rcpt")] == [f"rcpt TO:<{one}>" for one in TO]
@@ -202,7 +202,7 @@ def test_a_mail_reaches_the_server():
 
 
 def test_a_mail_goes_through_tls_with_a_password(server_context):
-    with PostOffice(server_context) as office:
+    with MailServer(server_context) as office:
         outcome = send(Mail(TO), mail_settings(office, tls=Tls.STARTTLS, user="me", password="pw"))
     assert outcome.is_delivered, outcome
     assert office.commands[1] == "STARTTLS"
@@ -210,7 +210,7 @@ def test_a_mail_goes_through_tls_with_a_password(server_context):
 
 
 def test_a_server_that_offers_no_tls_gets_neither_password_nor_mail():
-    with PostOffice() as office:
+    with MailServer() as office:
         outcome = send(Mail(TO), mail_settings(office, tls=Tls.STARTTLS, user="me", password="pw"))
     assert (outcome.is_delivered, outcome.may_retry) == (False, False)
     assert office.mails == []
@@ -218,7 +218,7 @@ def test_a_server_that_offers_no_tls_gets_neither_password_nor_mail():
 
 
 def test_a_password_is_never_sent_in_the_clear():
-    with PostOffice() as office:
+    with MailServer() as office:
         outcome = send(Mail(TO), mail_settings(office, user="me", password="pw"))
     assert "unencrypted" in outcome.detail
     assert office.commands == []
@@ -234,13 +234,13 @@ def test_a_password_is_never_sent_in_the_clear():
     ],
 )
 def test_a_server_that_refuses(answers, may_retry):
-    with PostOffice(answers=answers) as office:
+    with MailServer(answers=answers) as office:
         outcome = send(Mail(TO), mail_settings(office))
     assert (outcome.is_delivered, outcome.may_retry) == (False, may_retry)
 
 
 def test_a_server_that_is_away_may_come_back():
-    with PostOffice() as office:
+    with MailServer() as office:
         pass
     assert send(Mail(TO), mail_settings(office)).may_retry
 
@@ -260,5 +260,5 @@ def test_a_line_break_in_a_message_begins_no_header():
 def test_letters_that_no_encoding_has_do_not_stop_a_message():
     with receiver() as here:
         assert send(Webhook(here.url), what=message(text="\ud800")).is_delivered
-    with PostOffice() as office:
+    with MailServer() as office:
         assert send(Mail(TO), mail_settings(office), what=message(text="\ud800 é", detail="\udcff")).is_delivered

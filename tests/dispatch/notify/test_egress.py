@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from evertick.dispatch.notify import egress as guard_module
 from evertick.dispatch.notify.egress import EgressGuard, Refused, connect, is_public, masked
 from evertick.errors import SettingsError
-from tests.dispatch.notify.telling import receiver
+from tests.dispatch.notify.notices import receiver
 
 
 def guard_with(addresses, *allowed):

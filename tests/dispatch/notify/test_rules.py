@@ -31,7 +31,7 @@ from evertick.model.lifecycle import (
 from evertick.model.notify import NotifyEvent, Route, Slack
 from evertick.model.policy import Policy
 from evertick.model.run import Change, Entry, RunKey
-from tests.dispatch.notify.telling import HOOK, NOON, ended, skipped, subject
+from tests.dispatch.notify.notices import HOOK, NOON, ended, skipped, subject
 
 FAILURE, SUCCESS, MISSED, LATE, RECOVERED, STREAK = (
     NotifyEvent.FAILURE,

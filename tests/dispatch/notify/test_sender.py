@@ -14,7 +14,7 @@ from evertick.dispatch.notify.heartbeat import Heartbeat
 from evertick.dispatch.notify.sender import Delivered, Sender
 from evertick.errors import SettingsError
 from evertick.model.notify import Webhook
-from tests.dispatch.notify.telling import message, receiver
+from tests.dispatch.notify.notices import message, receiver
 
 FAST = NotifySettings(backoff_first_seconds=0.001, backoff_max_seconds=0.002, attempts=3)
 GOOD, BAD, FINAL = Outcome(True, "ok"), Outcome(False, "away", may_retry=True), Outcome(False, "gone")

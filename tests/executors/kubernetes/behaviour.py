@@ -15,7 +15,7 @@ from evertick.model.report import RunStarted, RunUnknown
 from evertick.model.work import Param
 from tests.executors.contract import KEY, ExecutorContract
 from tests.executors.kubernetes.pods import EndsWell
-from tests.executors.running import until
+from tests.executors.local_runs import until
 
 IGNORES_TERM = "trap '' TERM; echo up; while :; do sleep 0.1; done"
 

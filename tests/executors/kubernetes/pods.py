@@ -19,7 +19,7 @@ from evertick.model.run import RunKey
 from evertick.model.work import Pod, Step, Work
 from evertick.settings.parts import KubernetesSettings
 from tests.executors.contract import KEY, NINE, Reports
-from tests.executors.running import OfAttempt
+from tests.executors.local_runs import OfAttempt
 
 SOON = KubernetesSettings(start_timeout_us=3600 * SECOND)
 

@@ -11,7 +11,7 @@ from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIME
 from tests.executors.contract import KEY
 from tests.executors.kubernetes.fake import FakeCluster
 from tests.executors.kubernetes.served import served
-from tests.executors.running import Place, launch, until
+from tests.executors.local_runs import Place, launch, until
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ from tests.executors.contract import KEY
 from tests.executors.kubernetes.behaviour import PodBehaviour, PodContract
 from tests.executors.kubernetes.fake import FakeCluster
 from tests.executors.kubernetes.pods import PodPlace, launch, pod_job
-from tests.executors.running import until
+from tests.executors.local_runs import until
 
 pytestmark = pytest.mark.slow
 

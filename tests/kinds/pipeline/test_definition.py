@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evertick.errors import DefinitionError
 from evertick.kinds.pipeline.definition import CsvFile, read_definition
-from tests.kinds.pipeline.asking import pipeline
+from tests.kinds.pipeline.scripted import pipeline
 from tests.present import present
 
 NO = object()

@@ -8,7 +8,7 @@ from evertick.kinds.pipeline.filter import passes
 from evertick.kinds.pipeline.filter_definition import read_filter
 from evertick.kinds.pipeline.invoker import Answer
 from evertick.kinds.pipeline.run import run_pipeline
-from tests.kinds.pipeline.asking import Scripted, hang, pipeline, run
+from tests.kinds.pipeline.scripted import Scripted, hang, pipeline, run
 from tests.present import present
 
 ITEM = {"n": 5, "text": "Login Fails", "csv": "5", "on": True, "owner": {"team": "core"}, "none": None, "a.b": "dot"}

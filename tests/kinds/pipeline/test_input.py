@@ -14,7 +14,7 @@ from evertick.kinds.pipeline import items as items_module
 from evertick.kinds.pipeline.definition import CsvFile, Prompt
 from evertick.kinds.pipeline.items import parse_csv, read_csv
 from evertick.kinds.pipeline.prompts import render, resolve, variables_of
-from tests.kinds.pipeline.asking import pipeline, run
+from tests.kinds.pipeline.scripted import pipeline, run
 from tests.present import present
 
 

@@ -18,7 +18,7 @@ from evertick.kinds.pipeline.http_invoker import HttpInvoker
 from evertick.kinds.pipeline.invoker import Answer, Call, Caller, Cancelled, Question, TimedOut, await_calls
 from evertick.kinds.pipeline.invokers import DRY_RUN_WARNING, Chosen, call_python, choose, dry_run, invoker_of
 from evertick.kinds.pipeline.run import run_pipeline
-from tests.kinds.pipeline.asking import pipeline
+from tests.kinds.pipeline.scripted import pipeline
 from tests.present import present
 
 

@@ -16,7 +16,7 @@ import yaml
 from evertick.kinds import StepError
 from evertick.kinds.pipeline.program import pipeline_program
 from evertick.model.work import Pipeline
-from tests.kinds.pipeline.asking import pipeline
+from tests.kinds.pipeline.scripted import pipeline
 
 
 def start(tmp_path, data, env=None, **more):

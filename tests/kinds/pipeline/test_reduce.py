@@ -11,7 +11,7 @@ from evertick.kinds.pipeline.invoker import Answer
 from evertick.kinds.pipeline.reduce import FORMATS, shown, summarise
 from evertick.kinds.pipeline.result import ItemResult
 from evertick.kinds.pipeline.run import run_pipeline
-from tests.kinds.pipeline.asking import Scripted, pipeline, run
+from tests.kinds.pipeline.scripted import Scripted, pipeline, run
 from tests.present import present
 
 LONG = "x" * 60

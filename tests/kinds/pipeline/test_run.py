@@ -13,7 +13,7 @@ from evertick.kinds.pipeline.definition import FailWhen
 from evertick.kinds.pipeline.invoker import Answer
 from evertick.kinds.pipeline.result import to_plain
 from evertick.kinds.pipeline.run import run_pipeline
-from tests.kinds.pipeline.asking import Scripted, hang, pipeline, run
+from tests.kinds.pipeline.scripted import Scripted, hang, pipeline, run
 from tests.present import present
 
 FOUR = [{"endpoint": name} for name in "abcd"]

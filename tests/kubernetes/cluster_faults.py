@@ -8,7 +8,7 @@ from typing import Any
 
 from evertick.kinds.kubernetes.names import JOB_NAME
 from evertick.kinds.kubernetes.status import is_over
-from tests.executors.running import until
+from tests.executors.local_runs import until
 from tests.kubernetes.cluster import RealCluster
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 
-class PostOffice:
+class MailServer:
     def __init__(self, context: ssl.SSLContext | None = None, *, answers: dict[str, str] | None = None) -> None:
         """`answers` replaces what a command is answered with: `{"RCPT": "550 no"}`. With a context it offers TLS."""
         self.mails: list[str] = []
@@ -56,7 +56,7 @@ class PostOffice:
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
 
-    def __enter__(self) -> PostOffice:
+    def __enter__(self) -> MailServer:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 

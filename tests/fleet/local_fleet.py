@@ -83,7 +83,7 @@ class Process:
         self._log.close()
 
 
-class Yard:
+class LocalFleet:
     """One fleet: Dask's scheduler and some members, with all that they leave behind in one folder."""
 
     def __init__(self, folder: Path, *, is_secure: bool = False) -> None:

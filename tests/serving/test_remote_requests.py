@@ -11,7 +11,7 @@ from evertick.model.ledger import Request, RequestKind
 from evertick.settings import Settings
 from evertick.store import Batch
 from evertick.stores import open_store
-from tests.executors.running import until
+from tests.executors.local_runs import until
 from tests.serving.served import Served
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.dispatch.notify.post_office import PostOffice
-from tests.dispatch.notify.telling import Receiver, receiver
+from tests.dispatch.notify.mail_server import MailServer
+from tests.dispatch.notify.notices import Receiver, receiver
 
 PATIENCE = 180.0
 OFTEN = "schedule: {every: 1s, missedExecution: skip, retryPolicy: {maxRetries: 0}}\n"
@@ -47,7 +47,7 @@ def events(hook: Receiver) -> list[str]:
     return [json.loads(body)["event"] for method, _, _, body in hook.told if method == "POST"]
 
 
-def settings(hook: Receiver, office: PostOffice) -> str:
+def settings(hook: Receiver, office: MailServer) -> str:
     return f"""
         [notifications]
         on_failure = ["hook", "mail"]
@@ -72,7 +72,7 @@ def test_a_failure_is_reported_by_hook_and_mail_and_the_recovery_after_a_restart
     folder, good = tmp_path / "jobs", tmp_path / "good"
     folder.mkdir()
     (folder / "check.yaml").write_text(OFTEN + f"command: test -e {good}\n")
-    with receiver() as hook, PostOffice() as office:
+    with receiver() as hook, MailServer() as office:
         (folder / "evertick.toml").write_text(settings(hook, office))
         with serving(folder, HOOK=hook.url, KEY="a key"):
             wait_for(lambda: bool(office.mails), "no mail came")
