@@ -70,7 +70,7 @@ def test_the_role_that_is_asked_for_is_enough(as_role):
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nothing", "/api", "/api/v2/jobs", "/api/v1/jobs/etl/../../tokens"])
-def test_unknown_paths_are_not_told_to_strangers(anonymous, client, path):
+def test_unknown_paths_are_not_revealed_without_credentials(anonymous, client, path):
     client.headers.pop("authorization")
     assert anonymous.get(path).status_code == 401
 
@@ -357,7 +357,7 @@ class TestAnAuditLogThatCannotBeWritten:
         assert not store.claim(None, 10)
         assert client.get("/api/v1/jobs").status_code == 200
 
-    def test_where_the_settings_say_so_it_is_done_all_the_same(self, make_app_state, store):
+    def test_the_settings_can_allow_it(self, make_app_state, store):
         app_state = make_app_state(**{"api.require_audit": "false"})
         _, token = app_state.tokens.create("ann", Role.ADMIN)
         self.break_it(app_state)

@@ -122,7 +122,7 @@ def test_few_work_at_once():
         pytest.param("/api/v1/requests/nobody", False, id="who may wait for the scheduler takes none"),
     ],
 )
-def test_only_what_goes_on_by_itself_takes_a_place(store, tmp_path, path, is_polite):
+def test_only_background_work_takes_a_slot(store, tmp_path, path, is_polite):
     taken = []
 
     class Counting(LoopFirst):

@@ -388,7 +388,7 @@ class TestHooks:
             pytest.param("etl", {"x-evertick-signature": "t=1,v1=00"}, id="nonsense"),
         ],
     )
-    def test_nobody_else_starts_it(self, hook, store, job, headers):
+    def test_no_other_role_starts_it(self, hook, store, job, headers):
         assert hook.post(f"{V1}/hooks/{job}", content=b"{}", headers=headers).status_code == 401
         assert not store.claim(None, 10)
 
@@ -481,12 +481,12 @@ class TestDefinitions:
         assert len(found["files"]) == 1
         assert not list(tmp_path.glob("*.yaml"))
 
-    def test_they_are_not_written_unless_the_settings_say_so(self, client, tmp_path):
+    def test_they_are_written_only_when_the_settings_allow_it(self, client, tmp_path):
         assert client.put(f"{V1}/definitions/new", json={"text": TEXT}).status_code == 409
         assert client.delete(f"{V1}/definitions/etl").status_code == 409
         assert not list(tmp_path.glob("*.yaml"))
 
-    def test_where_the_settings_say_so_a_good_one_is(self, make_app_state, tokens, tmp_path):
+    def test_a_valid_one_is_written_when_the_settings_allow_it(self, make_app_state, tokens, tmp_path):
         from evertick.api.app import make_app
 
         app_state = make_app_state(**{"api.allow_definitions": "true"})
@@ -541,7 +541,7 @@ def test_a_member_of_the_fleet_is_given_nothing_more(make_app_state, tokens, mon
             assert client.post(f"{V1}/executors/fleet/members/ex-a/{verb}").status_code == 403
 
 
-def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_app_state, tokens, monkeypatch):
+def test_an_admin_removes_a_member_of_the_fleet(make_app_state, tokens, monkeypatch):
     from evertick.api.app import make_app
     from evertick.executors.fleet import admin
 

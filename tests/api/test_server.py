@@ -136,7 +136,9 @@ def test_a_hanging_keeper_is_reported_and_replaced_and_its_jobs_continue(serve, 
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_scheduler_and_a_keeper_without_descriptors_go_on_when_there_are_some_again(serve, tmp_path, kind, request):
+def test_a_scheduler_and_a_keeper_without_descriptors_continue_when_there_are_some_again(
+    serve, tmp_path, kind, request
+):
     url = request.getfixturevalue("fresh_postgres")() if kind == "postgres" else ""
     serving = serve("--patience", "1", *(("--store", url) if url else ()))
     until(lambda: serving.ask("/api/v1/runs?state=succeeded")[1]["items"])
@@ -207,7 +209,7 @@ def test_events_are_reported_as_they_happen(serve):
     assert {one["job"] for one in told if "job" in one} == {"hello"}
 
 
-def test_a_killed_api_harms_no_job_and_comes_back(serve):
+def test_a_killed_api_affects_no_job_and_is_restarted(serve):
     serving = serve()
     serving.link()
     before = until(lambda: serving.ask("/api/v1/status")[1]["status"]["web"]["pid"])
@@ -253,7 +255,7 @@ def test_a_port_that_is_taken_is_reported(tmp_path):
     assert (done.returncode, "choose another --port" in done.stderr) == (1, True)
 
 
-def test_a_server_by_itself_looks_where_the_settings_say(tmp_path):
+def test_a_server_alone_uses_the_ledger_of_the_settings(tmp_path):
     """As it does beside a scheduler, which names the place."""
     import socket
 

@@ -103,7 +103,7 @@ documents = st.recursive(
 
 
 @given(documents)
-def test_yaml_says_what_json_says(data):
+def test_yaml_equals_json(data):
     text = yaml_text(data)
     assert text.isascii()
     assert yaml.safe_load(text) == strictly(json.dumps(data))

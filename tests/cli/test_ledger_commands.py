@@ -25,7 +25,7 @@ from evertick.stores.lock import FolderLock
 from tests.cli.invoke import NOW, code_of, failed_run, hour, requests_in, run
 
 
-def test_list_shows_how_the_jobs_stand(folder):
+def test_list_shows_the_states_of_jobs(folder):
     rows = {row["job"]: row for row in json.loads(run("list", "--folder", folder, "-o", "json").stdout)["items"]}
     assert list(rows) == ["etl", "export"]
     assert (rows["etl"]["status"], rows["etl"]["last"]["state"]) == ("idle", "failed")
@@ -119,7 +119,7 @@ def test_a_job_that_is_not_there_is_3_and_the_nearest_is_named(folder, arguments
         pytest.param(["cancel", "etl"], RequestKind.CANCEL, id="cancel"),
     ],
 )
-def test_without_a_scheduler_the_request_waits_and_the_command_says_so(folder, arguments, kind):
+def test_without_a_scheduler_the_request_is_queued_and_the_command_reports_it(folder, arguments, kind):
     result = run(*arguments, "--folder", folder, "-o", "json")
     (request,) = requests_in(folder)
     assert (result.exit_code, request.kind) == (0, kind)
@@ -308,7 +308,7 @@ def test_explain_of_a_run_marks_what_has_changed_since(folder, defined):
     assert (told["is_current"], "command: x" in told["text"]) == (False, True)
 
 
-def test_explain_of_a_run_that_names_none_says_why(folder):
+def test_explain_of_a_run_without_a_definition_names_the_reason(folder):
     result = run("explain", failed_run(), "--folder", folder)
     assert code_of(result) == 3
     assert "was not recorded" in str(result.exception)

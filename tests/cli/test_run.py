@@ -81,14 +81,14 @@ def test_programs_get_the_run_and_the_output_goes_beside_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_job_of_a_folder_is_run_by_its_id_whatever_its_schedule_says(tmp_path):
+def test_a_job_of_a_folder_is_run_by_its_id_regardless_of_its_schedule(tmp_path):
     job(tmp_path, "schedule: '0 0 1 1 *'\nenabled: false\ncommand: echo here\n", "yearly.yaml")
     out, _ = finish("yearly", "--folder", str(tmp_path), code=0)
     assert out == "here\n"
 
 
 @pytest.mark.slow
-def test_a_failure_is_tried_again_as_the_job_says(tmp_path):
+def test_a_failure_is_retried_by_the_rules_of_the_job(tmp_path):
     policy = "retryPolicy: {maxRetries: 1, retryDelay: 1s}\n"
     text = f"{policy}command: echo try $EVERTICK_RUN_ATTEMPT; test $EVERTICK_RUN_ATTEMPT = 2\n"
     out, err = finish(job(tmp_path, text), code=0)
@@ -128,7 +128,7 @@ def test_a_timeout_ends_the_run_with_124(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_terminal_sees_the_output_and_how_the_steps_stand(tmp_path):
+def test_a_terminal_shows_the_output_and_the_states_of_steps(tmp_path):
     shown = on_a_terminal("run", job(tmp_path, STEPS), code=1)
     assert "first │ " in shown
     assert "✓" in shown

@@ -177,7 +177,7 @@ class TestAnswering:
                 assert serve.end() == 0
 
 
-def test_what_the_node_needs_may_lie_elsewhere_and_the_folder_only_says_where(folder, tmp_path):
+def test_the_state_may_be_elsewhere_and_the_folder_points_to_it(folder, tmp_path):
     (folder / "often.yaml").write_text(OFTEN)
     (folder / "evertick.toml").write_text('state = "../state"\n')
     with Serve(folder, "--patience", "0") as serve:

@@ -114,7 +114,7 @@ def test_a_narrow_page_has_the_reason_of_the_chosen_job_below_the_table():
     assert any(line.startswith(" bad: failed") for line in drawn(page, read(a_busy_world())))
 
 
-def test_a_page_that_is_not_current_says_since_when_and_why():
+def test_a_page_that_is_not_current_shows_since_when_and_why():
     found = read(a_busy_world())
     fresh = Freshness(at("09:04"), at("09:05"), "the server does not answer")
     assert " Stale since 09:04:00 (1m): the server does not answer" in drawn(Page(), found, fresh=fresh)

@@ -70,7 +70,7 @@ def test_a_run_that_fails_is_1_and_may_be_retried_for_the_same_time(scheduler):
     assert scheduler.data("why", again["run"])["outcome"] == "failed"
 
 
-def test_waiting_ends_with_124_and_the_run_goes_on_until_it_is_cancelled(scheduler):
+def test_waiting_ends_with_124_and_the_run_continues_until_it_is_cancelled(scheduler):
     scheduler.run("trigger", "long", "--wait", "--timeout", "0.5", code=124)
     (active,) = scheduler.data("status", "long")["active_runs"]
     assert scheduler.data("cancel", "long")["answer"]["cancelled"] == [active["run"]]

@@ -124,7 +124,7 @@ reduce:
         assert job_of(text) == job_of(text)
         assert hash(job_of("input: {}\nmap: {}\n", "a/pipeline.yaml")) == hash(job_of("input: {}\n", "a/pipeline.yaml"))
 
-    def test_everything_a_job_can_say_beside_its_schedule(self):
+    def test_every_field_beside_the_schedule(self):
         job = job_of(
             """
 name: Everything

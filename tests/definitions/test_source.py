@@ -109,7 +109,7 @@ def test_a_single_pipeline_file_takes_its_id_from_the_folder_around_it(tmp_path,
 
 
 @pytest.mark.slow
-def test_two_thousand_files_load_and_the_bad_ones_stand_out(tmp_path):
+def test_two_thousand_files_load_and_the_invalid_ones_are_listed(tmp_path):
     for number in range(2_000):
         text = "schedule: '* * *'\n" if number % 100 == 0 else f"schedule: '{number % 60} * * * *'\ncommand: x\n"
         (tmp_path / f"job-{number:04d}.yaml").write_text(text, encoding="utf-8")

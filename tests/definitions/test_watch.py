@@ -280,7 +280,7 @@ def test_a_link_is_followed_and_a_link_that_is_turned_is_seen(bench, tmp_path_fa
     assert bench.watch.snapshot().jobs["a"].steps[0].kind.words == ("two",)
 
 
-def test_a_dangling_link_and_a_looping_folder_do_no_harm(bench):
+def test_a_dangling_link_and_a_looping_folder_are_ignored(bench):
     bench.write("a.yaml")
     (bench.folder / "b.yaml").symlink_to(bench.folder / "b.yaml")
     (bench.folder / "c.yaml").symlink_to(bench.folder / "nowhere")
@@ -346,7 +346,7 @@ def test_a_folder_that_is_away_takes_no_job_with_it(bench, tmp_path):
     assert dict(bench.watch.snapshot().errors) == {}
 
 
-def test_a_change_that_nobody_could_take_is_reported_again(bench):
+def test_a_change_that_was_not_accepted_is_reported_again(bench):
     bench.watch.load()
     bench.write("a.yaml")
 

@@ -214,7 +214,7 @@ def test_a_folder_above_is_moved_away_and_another_takes_its_place(follow, tmp_pa
     assert seen.next() == (["new"], ["old"])
 
 
-def test_an_overflow_of_the_queue_leads_to_a_scan_and_is_said_once(follow, jobs, monkeypatch):
+def test_an_overflow_of_the_queue_causes_a_scan_and_is_reported_once(follow, jobs, monkeypatch):
     read = DirectoryEvents._read
 
     def overflowed(events: DirectoryEvents) -> list[DirectoryEvent]:

@@ -296,7 +296,7 @@ SLACK = "https://hooks.slack.com/services/T/B/x"
         ),
     ],
 )
-def test_people_may_be_told(written, routes):
+def test_notification_routes_are_read(written, routes):
     assert job_of(f"command: x\nnotify:\n  {written}\n").notify == tuple(Route(*route) for route in routes)
 
 

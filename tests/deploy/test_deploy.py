@@ -136,7 +136,7 @@ class TestTheContainer:
             assert (ROOT / path).exists(), path
             assert path.split("/")[0] in let_in or path in let_in, path
 
-    def test_it_runs_as_nobody_in_particular_and_asks_a_module_that_is_there_how_it_does(self):
+    def test_it_runs_as_an_ordinary_user_and_its_health_check_uses_an_existing_module(self):
         text = CONTAINERFILE.read_text()
         assert text.rindex("USER evertick") > text.rindex("FROM ")
         module = re.search(r'HEALTHCHECK .*?"-m", "([\w.]+)"', text, re.S)
@@ -146,7 +146,7 @@ class TestTheContainer:
         )
         assert (ended.returncode, ended.stdout) == (1, "no scheduler answers in /nowhere\n")
 
-    def test_its_page_and_its_api_may_listen_as_it_says(self):
+    def test_its_page_and_api_may_listen_on_the_configured_address(self):
         told = dict(re.findall(r"(EVERTICK_[A-Z_]+)=(\S+)", CONTAINERFILE.read_text()))
         settings = Settings.load(None, environ=told)
         assert settings.host == "0.0.0.0"

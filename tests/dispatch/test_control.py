@@ -105,10 +105,10 @@ class TestAsking:
             assert one.makefile().readline() == '{"looks":true}\n'
         assert len(scene.looks) == 2
 
-    def test_where_nobody_answers_nobody_looks_and_nothing_fails(self, tmp_path):
+    def test_without_a_scheduler_an_announcement_does_nothing(self, tmp_path):
         ControlClient(tmp_path).announce_requests()
 
-    def test_where_nobody_answers_there_is_no_status_and_there_are_no_events(self, tmp_path):
+    def test_without_a_scheduler_there_is_no_status_and_no_events(self, tmp_path):
         client = ControlClient(tmp_path)
         assert (client.status(), list(client.events())) == (None, [])
 
@@ -197,7 +197,7 @@ class TestListening:
         events.close()
 
     @pytest.mark.slow
-    def test_many_listeners_hear_the_same_at_ten_thousand_events(self, tmp_path):
+    def test_many_listeners_receive_the_same_ten_thousand_events(self, tmp_path):
         with scene_in(tmp_path, size=20_000) as scene:
             heard: list[list[int]] = [[] for _ in range(20)]
             ready = threading.Barrier(21)
@@ -223,7 +223,7 @@ class TestListening:
 
 
 class TestClientsThatMisbehave:
-    def test_a_client_that_never_reads_holds_up_nobody_and_is_disconnected(self, tmp_path, monkeypatch):
+    def test_a_client_that_never_reads_delays_no_other_and_is_disconnected(self, tmp_path, monkeypatch):
         monkeypatch.setattr(controls, "PATIENCE_SECONDS", 0.5)
         with scene_in(tmp_path) as scene, scene.connection() as deaf:
             deaf.sendall(b'{"ask": "events", "after": 0}\n')
@@ -232,7 +232,7 @@ class TestClientsThatMisbehave:
             assert present(scene.client.status())["last"] == 20_000
             wait_for(lambda: scene.feed.listeners == 0, "it was not let go")
 
-    def test_a_client_that_reads_too_slowly_is_told_what_it_lost(self, tmp_path):
+    def test_a_client_that_reads_too_slowly_receives_the_number_of_lost_events(self, tmp_path):
         with scene_in(tmp_path, size=100) as scene, scene.connection() as slow, slow.makefile("rb") as lines:
             slow.sendall(b'{"ask": "events", "after": 0}\n')
             assert json.loads(lines.readline())["feed"] == "f1"

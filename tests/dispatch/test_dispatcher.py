@@ -176,7 +176,7 @@ class Slept(SystemClock):
         return 1_001 * HOUR
 
 
-def test_a_jump_of_the_clock_is_known_before_what_was_said_since():
+def test_a_jump_of_the_clock_is_delivered_before_later_messages():
     """A sign of life is counted from the clock as it is now; moved with a jump after that, its run would be lost.
 
     The clock that nobody sets counts suspend: a lease is over also where the wall clock was set back meanwhile.

@@ -68,7 +68,7 @@ def test_a_fenced_batch_is_not_published():
     assert told_by(commit, BatchFenced(7, [3]), BatchCommitted(7)) == []
 
 
-def test_what_is_no_writing_is_told_at_once_and_the_ticking_of_the_clock_never():
+def test_facts_without_a_write_are_published_at_once_and_ticks_never():
     jumped = Log("clock.jumped", {"by_us": 5})
     assert told_by(TimePassed(1), jumped) == [jumped]
 

@@ -201,7 +201,7 @@ class TestCallbacks:
         assert heard == list(range(2, 31))
         assert feed.listeners == 0
 
-    def test_a_callback_that_raises_is_logged_and_hears_the_next(self, caplog):
+    def test_a_callback_that_raises_is_logged_and_receives_the_next_event(self, caplog):
         feed, heard = feed_of(), threading.Event()
 
         def hear(event):
@@ -215,7 +215,7 @@ class TestCallbacks:
         stop()
         assert "listener.raised" in caplog.text
 
-    def test_a_stuck_callback_harms_nobody_and_loses_what_it_is_overtaken_by(self):
+    def test_a_stuck_callback_delays_no_other_and_loses_the_oldest_events(self):
         feed, is_stuck, go_on, told, others = feed_of(10), threading.Event(), threading.Event(), [], []
         caught_up, others_heard = threading.Event(), threading.Event()
 

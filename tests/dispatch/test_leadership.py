@@ -103,7 +103,7 @@ def test_a_released_bucket_is_not_reported_as_fenced(store, time):
     assert not any(isinstance(message, BucketsLost) and message.is_fenced for message in said)
 
 
-def test_a_bucket_is_not_free_before_the_loop_has_let_go_of_it(store, time):
+def test_a_bucket_is_not_free_before_the_loop_has_released_it(store, time):
     a, b = Node("a", store, time), Node("b", store, time)
     a.lets_go = False
     a.round()

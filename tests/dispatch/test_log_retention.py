@@ -58,7 +58,7 @@ def test_a_job_may_have_its_logs_kept_longer_or_shorter(tmp_path, own_us, is_kep
     assert (own.exists(), others.exists()) == (is_kept, False)
 
 
-def test_forever_is_for_ever_but_for_the_jobs_that_say_otherwise(tmp_path):
+def test_forever_applies_except_to_jobs_with_their_own_retention(tmp_path):
     kept, gone = write_log(tmp_path, "a", 4_000 * DAY), write_log(tmp_path, "b", 2 * DAY)
     sweeper(tmp_path, Job("b", log_retention_us=DAY), retention_us=None).sweep()
     assert (kept.exists(), gone.exists()) == (True, False)

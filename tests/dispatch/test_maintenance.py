@@ -46,7 +46,7 @@ def kept(store, name: str) -> int:
         pytest.param(None, {"short": 3, "plain": 100, "long": 50}, id="where all others are kept"),
     ],
 )
-def test_a_job_may_say_how_long_its_lines_are_kept(store, default_us, left):
+def test_a_job_may_set_how_long_its_entries_are_kept(store, default_us, left):
     maintenance = Maintenance(
         Now(), RetentionPart(history_us=default_us), own=lambda: {"short": 3 * DAY, "long": 50 * DAY}
     )

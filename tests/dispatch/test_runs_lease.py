@@ -72,7 +72,7 @@ def held(store, time) -> dict[str, RunsHeld]:
     return runs_held(store.lease((), "", 0, time.at))
 
 
-def test_keepers_hear_of_a_renewal_from_when_it_was_asked_for(store, time):
+def test_keepers_count_a_renewal_from_its_request(store, time):
     node = Node(store, time)
     slow = store.lease
 
@@ -89,7 +89,7 @@ def test_keepers_hear_of_a_renewal_from_when_it_was_asked_for(store, time):
     assert vouched_until == START + 6 * SECOND
 
 
-def test_keepers_hear_nothing_of_a_renewal_that_was_not_answered(store, time):
+def test_keepers_do_not_receive_a_renewal_that_was_not_answered(store, time):
     node = Node(store, time)
     node.round()
     before = node.keepers.told
@@ -158,7 +158,7 @@ def test_an_orderly_stop_with_nothing_running_blocks_no_other_node(store, time):
     assert held(store, time) == {}
 
 
-def test_a_node_with_a_new_state_folder_says_nothing_about_runs_of_the_old_one_while_that_holds_them(store, time):
+def test_a_node_with_a_new_state_folder_does_not_report_runs_that_the_old_one_holds(store, time):
     old, new = Node(store, time), Node(store, time, "a", "f2")
     old.round()
     asked = []
@@ -195,7 +195,7 @@ def test_a_lease_on_runs_that_ends_before_a_node_is_missed_is_refused(tmp_path):
         pytest.param(False, "node east does not respond; unless it is back by", id="silent"),
     ],
 )
-def test_why_says_which_node_is_waited_for(is_stopped, words):
+def test_why_names_the_node_that_is_waited_for(is_stopped, words):
     from tests.loop.harness import FOREVER, job, world
 
     here = world(job())

@@ -114,7 +114,7 @@ class TestUser:
         if IS_ROOT:
             assert (place.log(step="one"), place.log(step="two")) == (own.encode() + b"\n", b"nobody\n")
 
-    def test_nobody_else_is_asked_when_its_conditions_are(self, place, folder):
+    def test_no_hook_is_called_when_its_conditions_are_not_met(self, place, folder):
         wants = Condition(ConditionKind.COMMAND, f"id -un > {folder}/asked")
         end = place.run(job_of(argv("true"), preconditions=(wants,), user="nobody"))
         assert end.state == (SUCCEEDED if IS_ROOT else FAILED)
@@ -223,7 +223,7 @@ class TestBwrap:
         assert place.run(job).state == SUCCEEDED
         assert place.log() == b"$(id); `id` --bind / / %n"
 
-    def test_the_program_ends_by_itself_within_its_grace_and_what_it_says_is_kept(self, place):
+    def test_the_program_ends_within_its_grace_and_its_output_is_kept(self, place):
         executor = place.open(replace(SOON, keeper=KeeperSettings(kill_after_us=30 * SECOND, idle_us=2 * SECOND)))
         text = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
         executor.launch(launch(job_of(sh(text), **CONFINED)))

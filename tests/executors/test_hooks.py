@@ -56,7 +56,7 @@ def gate():
     thread.join()
 
 
-def test_a_run_starts_when_the_hook_before_it_agrees_and_says_who_asks(place, gate):
+def test_a_run_starts_when_its_hook_agrees_and_the_call_names_the_run(place, gate):
     assert place.run(job_of(sh("true"), pre_run_hooks=(f"{gate.url}/200",))).state == SUCCEEDED
     ((_, headers),) = gate.asked
     assert (headers["Evertick-Job"], headers["Evertick-Run"], headers["Evertick-Attempt"]) == (

@@ -51,7 +51,7 @@ def test_a_timeout_that_a_keeper_which_is_well_could_miss_is_refused():
 
 
 @pytest.mark.slow
-def test_a_stopped_keeper_is_replaced_and_its_runs_go_on(place, tmp_path):
+def test_a_frozen_keeper_is_replaced_and_its_runs_continue(place, tmp_path):
     executor = place.open(SHORT)
     text = f"echo $$ >> {tmp_path}/pids; until test -e {tmp_path}/go; do sleep 0.05; done"
     executor.launch(launch(job_of(sh(text))))

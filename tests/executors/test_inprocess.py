@@ -374,7 +374,7 @@ class TestLogs:
         assert said().endswith("RuntimeError: over\n")
         assert "too small" not in said()
 
-    def test_a_function_that_says_nothing_has_no_log(self, opened, reports, tmp_path):
+    def test_a_function_without_output_has_no_log(self, opened, reports, tmp_path):
         opened(quick, logs=FunctionLogs(tmp_path)).launch(launch_of())
         reports.end_of(KEY)
         assert Logs(tmp_path).list_logs(KEY) == []
@@ -504,7 +504,7 @@ class TestDescribing:
     def test_a_result_that_is_endless_is_clipped(self):
         assert len(result_text("x" * 10_000)) == 2_000
 
-    def test_an_error_that_cannot_say_what_it_is(self):
+    def test_an_error_whose_text_raises(self):
         class Rude(Exception):
             def __str__(self):
                 raise RuntimeError

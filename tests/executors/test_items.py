@@ -76,7 +76,7 @@ def test_a_matrix_and_a_list_of_an_earlier_step_reach_arguments_and_functions(pl
     assert [place.log(step=f"grid[{number}]") for number in (0, 1)] == [b"eu/1\n", b"us/1\n"]
 
 
-def test_no_more_items_run_at_once_than_the_step_says_and_as_many_do(place):
+def test_exactly_as_many_items_run_at_once_as_the_step_allows(place):
     # Each waits until another runs beside it: with one at a time the first would wait for ever.
     text = (
         'mkdir "r$EVERTICK_RUN_INDEX" && until [ "$(cat pairs 2>/dev/null)" ] || [ "$(ls -d r* | wc -l)" -ge 2 ]; do '
@@ -213,7 +213,7 @@ def test_the_timeout_of_the_step_is_for_each_item_and_that_of_the_job_for_all(pl
     assert place.run(job_of(whole, timeout_us=SECOND), key=key_of(2)).state == TIMED_OUT
 
 
-def test_items_outlive_the_scheduler_and_the_next_one_is_told_all_about_them(place):
+def test_items_outlive_the_scheduler_and_the_next_one_receives_their_records(place):
     folder = place.folder.parent
     text = 'until [ -e "go$EVERTICK_RUN_ITEM" ]; do sleep 0.01; done; echo "$EVERTICK_RUN_ITEM"'
     first = place.open()
@@ -231,7 +231,7 @@ def test_items_outlive_the_scheduler_and_the_next_one_is_told_all_about_them(pla
     assert [record(place, f"all[{number}]").item for number in range(3)] == ["a", "b", "c"]
 
 
-def test_when_the_keeper_is_killed_the_ledger_still_says_which_items_had_ended(place):
+def test_when_the_keeper_is_killed_the_ledger_has_the_items_that_ended(place):
     folder = place.folder.parent
     text = '[ "$EVERTICK_RUN_ITEM" = a ] || exec sleep 600'
     executor = place.open()

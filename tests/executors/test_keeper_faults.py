@@ -114,7 +114,7 @@ def test_an_outcome_is_reported_until_it_was_taken_and_remembered_after_that(pla
 # The keeper is killed
 
 
-def test_runs_go_on_when_their_keeper_is_killed_and_are_lost_when_they_end(place, tmp_path):
+def test_runs_continue_when_their_keeper_is_killed_and_are_lost_when_they_end(place, tmp_path):
     executor = place.open()
     program = f"echo $$ > {tmp_path}/pid; echo x >> {tmp_path}/runs; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done"
     executor.launch(launch(job_of(sh(program))))
@@ -378,7 +378,7 @@ def test_a_machine_without_room_for_another_process_refuses_and_takes_it_later(p
 
 
 @pytest.mark.slow
-def test_a_keeper_whose_descriptors_are_used_up_goes_on_and_takes_the_rest_later(place, tmp_path):
+def test_a_keeper_without_free_descriptors_continues_and_starts_the_rest_later(place, tmp_path):
     executor = place.open(lives_by_lease=True)
     now = boottime_us()
     executor.renew(now, 600 * SECOND, 1, 0)

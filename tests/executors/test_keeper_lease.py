@@ -110,7 +110,7 @@ def test_another_epoch_ends_what_was_started_under_the_one_before(place, sleeper
     assert not is_alive(pid)
 
 
-def test_what_the_ledger_was_not_told_of_ends_with_the_lease_of_its_bucket(place, tmp_path):
+def test_an_unrecorded_run_ends_with_the_lease_of_its_bucket(place, tmp_path):
     known, unknown = Sleeper(place, tmp_path, 0), Sleeper(place, tmp_path, 1)
     executor = place.open()
     renew(executor, LONG_US)
@@ -125,7 +125,7 @@ def test_what_the_ledger_was_not_told_of_ends_with_the_lease_of_its_bucket(place
     assert [is_alive(pid) for pid in pids] == [True, False]
 
 
-def test_what_the_ledger_was_not_told_of_is_not_started_when_such_runs_have_just_been_ended(place):
+def test_an_unrecorded_run_is_not_started_just_after_such_runs_were_ended(place):
     executor = place.open()
     renew(executor, LONG_US, vouched_us=SECOND // 2)  # less than it takes to end one
     late, told = (launch(job_of(sh("true")), key=key_of(number))._replace(valid_until=2**60) for number in (0, 1))

@@ -304,7 +304,7 @@ def lines(*rows: tuple[object, ...]) -> AttemptStates:
 RAN = ((ACCEPTED, 1, *KEY, 1, 7), (SPAWNED, 1, 99, 5), (STARTED, 1, 6), (FINISHED, 1, 1, "failed", 8, 3, "exit code 3"))
 
 
-def test_the_states_are_what_the_journal_says():
+def test_the_states_equal_those_of_the_journal():
     state = lines(*RAN).by_id[AttemptId(KEY, 1)]
     assert (state.fence, state.started_at, state.serial) == (7, 6, 1)
     assert state.end is not None

@@ -436,7 +436,7 @@ def test_a_run_is_skipped_when_its_condition_does_not_hold(place, tmp_path, cond
     assert any(isinstance(one, RunStarted) for one in place.reports) == holds
 
 
-def test_a_step_is_tried_again_as_often_as_it_says(place, tmp_path):
+def test_a_step_is_retried_as_often_as_defined(place, tmp_path):
     again = Retry(max_retries=3, delay_us=1_000, backoff=Backoff.FIXED)
     job = job_of(sh(f"echo x >> {tmp_path}/tries; [ $(wc -l < {tmp_path}/tries) -ge 3 ]", retry=again))
     assert place.run(job).state == SUCCEEDED
@@ -575,7 +575,7 @@ def test_steps_are_reported_during_the_run(place, tmp_path):
     assert [(one.name, one.state) for one in place.steps] == [("first", "succeeded"), ("second", "failed")]
 
 
-def test_steps_that_were_never_reached_say_why(place):
+def test_steps_that_were_never_reached_have_a_reason(place):
     place.run(job_of(sh("exit 3", "first"), sh("true", "second", depends=("first",))))
     assert [(one.name, one.state, one.detail) for one in place.steps] == [
         ("first", "failed", "exit code 3"),

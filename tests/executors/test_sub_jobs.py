@@ -42,7 +42,7 @@ def test_a_step_asks_for_a_run_and_ends_as_that_does(place):
     assert [(step.name, step.state, step.sub_run) for step in place.steps] == [("call", "succeeded", CHILD)]
 
 
-def test_a_run_that_fails_fails_the_step_and_says_which_and_why(place):
+def test_a_failed_run_fails_the_step_with_its_id_and_reason(place):
     executor = start(place, CALL)
     wanted(place)
     executor.sub_run_ended(KEY, 1, "call", 1, SubRunEnd(FAILED, "exit code 3"))
@@ -109,7 +109,7 @@ def test_a_step_that_is_ended_lets_its_run_go(place, how):
     assert place.end_of(KEY).state == (CANCELLED if how == "stopped" else FAILED)
 
 
-def test_a_run_let_go_without_a_scheduler_is_reported_to_the_next_one(place):
+def test_a_run_withdrawn_without_a_scheduler_is_reported_to_the_next_one(place):
     call = of_kind(SubJob("other"), "call", timeout_us=SECOND)
     first = start(place, call)
     wanted(place)
@@ -119,7 +119,7 @@ def test_a_run_let_go_without_a_scheduler_is_reported_to_the_next_one(place):
     place.reports.wait_until(lambda said: SubRunUnwanted(KEY, 1, "call", 1, "other") in said)
 
 
-def test_when_the_keeper_is_killed_the_steps_still_say_what_was_waited_for(place):
+def test_when_the_keeper_is_killed_the_steps_still_name_the_awaited_run(place):
     start(place, CALL)
     wanted(place)
     (pid,) = place.keepers()

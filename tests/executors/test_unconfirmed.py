@@ -148,7 +148,7 @@ class SimulatedProcess:
 class UnconfirmedContract:
     """A suite that takes it provides the fixture `machine`."""
 
-    def test_the_next_process_does_not_extend_it_unless_the_ledger_knows_of_it(self, machine):
+    def test_the_next_process_does_not_extend_it_unless_the_ledger_has_it(self, machine):
         first, second = machine.process(), machine.process()
         first.renew(LONG_US)
         first.launch(0)
@@ -209,7 +209,7 @@ class TestKeeper(UnconfirmedContract):
     def machine(self, place, tmp_path):
         return RealMachine(place, tmp_path)
 
-    def test_the_next_keeper_knows_what_was_not_confirmed_and_is_told_what_is_meanwhile(self, machine):
+    def test_the_next_keeper_knows_the_unconfirmed_runs_and_receives_confirmations(self, machine):
         process, place = machine.process(), machine.place
         process.renew(LONG_US)
         for number in range(3):

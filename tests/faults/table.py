@@ -70,7 +70,7 @@ FAULTS: tuple[Fault, ...] = (
         "runs that went down with their keeper are `lost` and are retried; the others continue",
         (
             f"{KEEPER}::test_nothing_is_run_twice_and_nothing_is_forgotten_when_keepers_are_killed_again_and_again",
-            f"{KEEPER}::test_runs_go_on_when_their_keeper_is_killed_and_are_lost_when_they_end",
+            f"{KEEPER}::test_runs_continue_when_their_keeper_is_killed_and_are_lost_when_they_end",
             f"{KEEPER}::test_what_died_with_its_keeper_is_lost",
         ),
         rounds=10,
@@ -80,7 +80,7 @@ FAULTS: tuple[Fault, ...] = (
         "`kill -9` of the API",
         "the API process is killed while jobs run",
         "jobs are not affected; the API is back in seconds",
-        (f"{API}::test_a_killed_api_harms_no_job_and_comes_back",),
+        (f"{API}::test_a_killed_api_affects_no_job_and_is_restarted",),
         rounds=5,
     ),
     Fault(
@@ -166,7 +166,7 @@ FAULTS: tuple[Fault, ...] = (
         "a jump forward is settled like a downtime; after a jump back nothing is decided twice; both are logged",
         (
             "tests/loop/test_time.py",
-            "tests/dispatch/test_dispatcher.py::test_a_jump_of_the_clock_is_known_before_what_was_said_since",
+            "tests/dispatch/test_dispatcher.py::test_a_jump_of_the_clock_is_delivered_before_later_messages",
         ),
         rounds=5,
     ),
@@ -186,9 +186,9 @@ FAULTS: tuple[Fault, ...] = (
         (
             f"{MACHINE}::test_a_scheduler_that_is_stopped_for_long_catches_up",
             f"{TAKEOVER}::test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is_no_longer_its_own",
-            f"{HUNG}::test_a_stopped_keeper_is_replaced_and_its_runs_go_on",
+            f"{HUNG}::test_a_frozen_keeper_is_replaced_and_its_runs_continue",
             f"{FLEET}::test_what_a_frozen_member_runs_has_ended_when_it_is_given_up",
-            f"{FLEET}::test_a_scheduler_that_was_frozen_gives_nobody_up",
+            f"{FLEET}::test_a_scheduler_that_was_frozen_gives_up_no_member",
         ),
         rounds=2,
     ),
@@ -235,8 +235,8 @@ FAULTS: tuple[Fault, ...] = (
         "work waits, and continues when there are some",
         (
             f"{SQL}::test_a_process_without_descriptors_has_no_ledger_until_there_are_some",
-            f"{KEEPER}::test_a_keeper_whose_descriptors_are_used_up_goes_on_and_takes_the_rest_later",
-            f"{API}::test_a_scheduler_and_a_keeper_without_descriptors_go_on_when_there_are_some_again",
+            f"{KEEPER}::test_a_keeper_without_free_descriptors_continues_and_starts_the_rest_later",
+            f"{API}::test_a_scheduler_and_a_keeper_without_descriptors_continue_when_there_are_some_again",
         ),
         rounds=2,
     ),
@@ -260,7 +260,7 @@ FAULTS: tuple[Fault, ...] = (
         "more edits than the queue of the kernel holds",
         "one scan finds all edits; the overflow is logged",
         (
-            f"{EVENTS}::test_an_overflow_of_the_queue_leads_to_a_scan_and_is_said_once",
+            f"{EVENTS}::test_an_overflow_of_the_queue_causes_a_scan_and_is_reported_once",
             f"{EVENTS}::test_the_kernel_reports_that_its_queue_overflowed",
         ),
         rounds=5,

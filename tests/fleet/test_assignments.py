@@ -213,7 +213,7 @@ def test_a_member_that_is_away_is_awaited_until_its_lease_is_over(line):
     assert [member.is_awaited for member in line.assignments.members] == [True, True]
 
 
-def test_what_was_not_answered_is_said_again_to_a_member_that_is_back(line):
+def test_unanswered_messages_are_repeated_to_a_member_that_is_back(line):
     line.connect("ex-a").launch()
     line.card("ex-a", incarnation="2")
     assert line.verbs("ex-a") == [protocol.LAUNCH, protocol.LAUNCH]
@@ -247,7 +247,7 @@ def test_a_member_is_given_up_after_its_lease_and_not_before(line):
     assert lost == RunLost(KEY, 1, "the member ex-a has been silent for 21 s", reason=LossReason.MEMBER_LOST)
 
 
-def test_silence_does_not_count_while_the_fleet_cannot_be_heard(line):
+def test_silence_does_not_count_while_the_fleet_is_unreachable(line):
     line.connect("ex-a").launch()
     line.say("ex-a", protocol.STARTED, NINE)
     line.assignments.disconnected(line.now)
@@ -259,7 +259,7 @@ def test_silence_does_not_count_while_the_fleet_cannot_be_heard(line):
     assert isinstance(line.news()[-1], RunLost)
 
 
-def test_silence_does_not_count_while_the_line_is_dead_and_nobody_says_so(line):
+def test_silence_does_not_count_while_the_connection_is_dead_without_an_error(line):
     line.connect("ex-a").launch()
     line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(3, "ex-a")
@@ -322,7 +322,7 @@ def test_only_its_member_can_report_about_an_attempt(line):
         pytest.param(0, None, id="not said to one that knows of no such thing"),
     ],
 )
-def test_an_order_says_until_when_it_may_be_started(line, stamp, until):
+def test_an_order_has_the_time_until_which_it_may_start(line, stamp, until):
     """One that is held up on the way may arrive when the run is another node's, and at work elsewhere."""
     line.connect("ex-b")
     plain = messages.Heartbeat("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE, stamp).to_plain()
@@ -341,7 +341,7 @@ def test_an_order_says_until_when_it_may_be_started(line, stamp, until):
         pytest.param((protocol.STARTED, NINE), [RunStarted(KEY, 1, NINE)], id="the second order was taken"),
     ],
 )
-def test_a_refusal_of_an_order_that_was_said_twice_is_believed_when_the_second_is_answered_too(line, answer, news):
+def test_a_refusal_of_a_repeated_order_counts_when_the_second_is_answered_too(line, answer, news):
     """Otherwise the attempt is given to another member, and the second order may be taken."""
     line.connect("ex-a").launch()
     line.pass_by(RETRY_SECONDS + 2, "ex-a")
@@ -414,7 +414,7 @@ def test_the_log_of_an_attempt_that_was_given_up_is_fetched_when_its_member_is_b
     assert messages.LOGS not in [words[0] for _, words in line.told]
 
 
-def test_what_nobody_asked_for_is_only_mentioned(line):
+def test_an_unknown_attempt_is_only_reported(line):
     line.connect("ex-a")
     line.say("ex-a", protocol.STARTED, NINE)
     line.finish("ex-a")
@@ -529,7 +529,7 @@ class TestAfterARestart:
         line.finish("ex-b")
         assert [(one.state, one.executor) for one in line.news()] == [(SUCCEEDED, "fleet:ex-b")]
 
-    def test_an_attempt_is_unknown_when_all_members_have_said_so(self, line):
+    def test_an_attempt_is_unknown_when_all_members_have_answered_so(self, line):
         line.connect("ex-a", "ex-b")
         self.ask(line, "fleet")
         line.say("ex-a", protocol.UNKNOWN)
@@ -547,7 +547,7 @@ class TestAfterARestart:
         line.pass_by(2, "ex-a", "ex-b")
         assert line.news() == [RunUnknown(KEY, 1)]
 
-    def test_a_member_that_returns_while_it_is_awaited_says_what_it_has(self, line):
+    def test_a_member_that_returns_while_it_is_awaited_reports_its_attempts(self, line):
         line.connect("ex-a", "ex-b")
         line.assignments.gone("ex-b", line.now)
         self.ask(line, "fleet")
@@ -557,7 +557,7 @@ class TestAfterARestart:
         line.say("ex-b", protocol.STARTED, NINE)
         assert line.news() == [RunStarted(KEY, 1, NINE, "fleet:ex-b")]
 
-    def test_a_member_that_said_no_and_left_is_not_awaited(self, line):
+    def test_a_member_that_answered_no_and_left_is_not_awaited(self, line):
         line.connect("ex-a", "ex-b")
         self.ask(line, "fleet")
         line.say("ex-b", protocol.UNKNOWN)
@@ -692,7 +692,7 @@ def test_how_a_broadcast_ends(ends, kind, state, placed):
 @pytest.mark.parametrize(
     ("other", "has_loss"), [pytest.param(LOST, True, id="a loss"), pytest.param(NotEnded.REFUSED, False, id="no start")]
 )
-def test_a_broadcast_that_failed_says_whether_the_end_of_a_shard_is_unknown(other, has_loss):
+def test_a_failed_broadcast_reports_whether_the_end_of_a_shard_is_unknown(other, has_loss):
     report = merge_ends(KEY, 1, parse_placement("fleet:*a,b"), {0: end(FAILED), 1: end(other)})
     assert isinstance(report, RunFinished)
     assert (report.state, report.has_loss) == (FAILED, has_loss)
@@ -741,7 +741,7 @@ def test_without_dask_it_says_what_to_install(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("slots", "cards"), [pytest.param(1, 1, id="full"), pytest.param(2, 0, id="not full")])
-def test_a_member_that_was_full_says_at_once_that_it_is_not(tmp_path, slots, cards):
+def test_a_member_that_was_full_reports_at_once_that_it_is_not(tmp_path, slots, cards):
     sent: list[Any] = []
     member = MemberPlugin("ex-a", (), str(tmp_path), slots)
     worker: Any = SimpleNamespace(

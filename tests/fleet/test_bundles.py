@@ -127,7 +127,7 @@ def test_an_invalid_bundle_is_reported(code, tmp_path, monkeypatch):
         pytest.param([(f"{number}", b"") for number in range(60)], "more than 50 files", id="many files"),
     ],
 )
-def test_an_archive_that_is_not_harmless_leaves_nothing(tmp_path, monkeypatch, entries, reason):
+def test_a_hostile_archive_leaves_no_file(tmp_path, monkeypatch, entries, reason):
     monkeypatch.setattr(bundles, "UNPACKED_MAX", 1_000)
     monkeypatch.setattr(bundles, "FILES_MAX", 50)
     data = archive(*entries)
@@ -155,7 +155,7 @@ def test_a_bundle_that_was_changed_on_the_way_is_refused(code, tmp_path):
             folder.begin(digest, size)
 
 
-def test_pieces_that_come_twice_or_out_of_order_harm_nothing(code, tmp_path):
+def test_pieces_that_arrive_twice_or_out_of_order_are_ignored(code, tmp_path):
     bundle, folder = pack(code), BundleFolder(tmp_path / "bundles")
     text = base64.b64encode(bundle.data).decode()
     folder.begin(bundle.digest, len(bundle.data))

@@ -244,7 +244,7 @@ class TestTheNetwork:
         assert ends(reports) == [RunFinished]
 
 
-def test_a_scheduler_that_was_frozen_gives_nobody_up(tmp_path, local_fleet):
+def test_a_scheduler_that_was_frozen_gives_up_no_member(tmp_path, local_fleet):
     local_fleet.join("ex-a", lease_us=SHORT_US)
     jobs, go, began = tmp_path / "jobs", tmp_path / "go", tmp_path / "began"
     jobs.mkdir()
@@ -280,7 +280,7 @@ def history(folder: Path) -> list[dict]:
 class TestAnotherScheduler:
     """One of ours dies; the next one knows what the ledger says."""
 
-    def test_another_scheduler_is_told_of_what_still_runs_and_how_it_ends(self, local_fleet, reports, trace):
+    def test_another_scheduler_receives_what_still_runs_and_how_it_ends(self, local_fleet, reports, trace):
         local_fleet.join("ex-a")
         first = local_fleet.open(reports, "ex-a", node="first")
         first.launch(trace.order)
@@ -295,7 +295,7 @@ class TestAnotherScheduler:
         assert heard.end_of(trace.key).state is SUCCEEDED
         assert trace.times() == (1, 1)
 
-    def test_another_scheduler_is_told_of_what_ended_while_nobody_listened(self, local_fleet, reports, trace):
+    def test_another_scheduler_receives_what_ended_while_none_was_connected(self, local_fleet, reports, trace):
         local_fleet.join("ex-a")
         first = local_fleet.open(reports, "ex-a", node="first")
         first.launch(trace.order)

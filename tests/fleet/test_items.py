@@ -220,7 +220,7 @@ def test_an_item_whose_value_holds_a_secret_stays_where_its_run_is(place):
     assert place.items("secret") == []
 
 
-def test_an_output_that_cannot_arrive_whole_fails_its_item_and_says_the_limit(place):
+def test_an_output_over_the_limit_fails_its_item_and_names_the_limit(place):
     key = place.trigger("long")
     row = place.ended(key, "failed")
     assert "more than 4,096 characters" in steps_of(row)["all[0]"].detail

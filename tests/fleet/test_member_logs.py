@@ -122,7 +122,7 @@ class TestWhichCopyIsShown:
         assert self.logs(here, **{"ex-a": there}).read(row(state=RUNNING), 1, "main", 0, 100)[0] == b"so far"
         assert self.members.asked == 0
 
-    def test_of_a_member_that_is_away_it_is_said_since_when(self, here):
+    def test_the_answer_names_since_when_a_member_is_away(self, here):
         logs = self.logs(here)
         (absent,) = logs.find(row()).absent
         assert absent[:3] == (1, PlaceKind.MEMBER, "ex-a")
@@ -142,7 +142,7 @@ class TestWhichCopyIsShown:
         assert found.absent[0].sentence.startswith("A part of the log of attempt 1 is on member ex-a")
 
     @pytest.mark.parametrize("executor", ["fleet:ex-a", "local@a1"])
-    def test_what_nobody_keeps_is_not_said_to_have_printed_nothing(self, here, there, executor):
+    def test_a_log_that_is_not_kept_is_not_shown_as_empty(self, here, there, executor):
         (absent,) = self.logs(here, **{"ex-a": there}).find(row(executor)).absent
         assert absent.cause == "not-kept"
         assert absent.sentence.startswith("The log of attempt 1 is no longer available: ")
@@ -220,7 +220,7 @@ def test_a_log_whose_copy_was_cut_off_is_read_from_its_member(local_fleet, repor
 
 
 @pytest.mark.slow
-def test_only_who_asked_hears_the_answer_and_an_older_hub_or_member_is_not_waited_for(local_fleet):
+def test_only_the_asker_receives_the_answer_and_older_hubs_or_members_are_not_waited_for(local_fleet):
     local_fleet.join("ex-a")
     local_fleet.wait_for_all()
     settings = fleet_at(local_fleet.url, None)

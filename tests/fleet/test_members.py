@@ -193,7 +193,7 @@ class TestBroadcast:
         second.close()
 
 
-def test_a_member_that_said_it_does_not_know_a_run_refuses_a_late_order_of_the_former_owner(crowd, reports, tmp_path):
+def test_a_member_that_reported_a_run_as_unknown_refuses_a_late_launch_of_the_former_owner(crowd, reports, tmp_path):
     former, heard = crowd.open(reports, "ex-a", node="former"), Heard()
     owner = crowd.open(heard, "ex-a", node="owner")
     late = given(f"touch {tmp_path}/ran", "fleet:ex-a")
@@ -209,7 +209,7 @@ def test_a_member_that_said_it_does_not_know_a_run_refuses_a_late_order_of_the_f
     owner.close()
 
 
-def test_two_schedulers_hear_only_of_their_own_runs(crowd, executor, reports):
+def test_two_schedulers_receive_reports_only_of_their_own_runs(crowd, executor, reports):
     heard = Heard()
     other = crowd.open(heard, "ex-a", node="other")
     mine, theirs = given("true", "fleet:ex-a"), given("true", "fleet:ex-a")
@@ -305,7 +305,7 @@ def test_a_member_that_does_not_come_back_is_forgotten_and_its_name_is_free(loca
     local_fleet.wait_until_ready(executor, "ex-a", "ex-b")
 
 
-def test_a_member_whose_lease_is_too_long_says_why_it_gets_nothing(local_fleet):
+def test_a_member_whose_lease_is_too_long_shows_why_it_receives_no_runs(local_fleet):
     local_fleet.join("ex-a", lease_us=120 * SECOND)
     local_fleet.wait_for_all()
     line = [sys.executable, "-m", "evertick", "fleet", "list", local_fleet.url, "-o", "json"]

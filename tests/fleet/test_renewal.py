@@ -215,7 +215,7 @@ class TestRotationOfTheAuthority:
             hub.authority.issue(tmp_path / name, role, name, address=hub.address)
         return [tmp_path / name for name in made]
 
-    def test_everybody_comes_along_and_the_former_one_is_worth_nothing_then(self, hub, machines, tmp_path, at):
+    def test_all_certificates_are_replaced_and_the_former_authority_is_not_trusted(self, hub, machines, tmp_path, at):
         first = signer_of(machines[0])
         following = hub.authority.begin_rotation()
         with pytest.raises(Conflict, match=r"would be locked out \(2\).*member ex-a.*scheduler node-2"):

@@ -80,7 +80,7 @@ class Place:
         return [row for row in reversed(rows_of(self.url)) if row.key.job_id == job]
 
 
-def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, local_fleet):
+def test_jobs_run_on_the_fleet_as_defined(tmp_path, local_fleet):
     local_fleet.join("ex-a", lease_us=LEASE_US)
     local_fleet.join("ex-b", lease_us=LEASE_US)
     place = Place(tmp_path)

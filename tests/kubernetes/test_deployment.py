@@ -67,7 +67,7 @@ def namespace(real_cluster):
         pytest.param("with-postgres", {"Namespace", "Secret", "StatefulSet"}, id="with one of its own"),
     ],
 )
-def test_a_cluster_takes_what_kustomize_makes_of_it(real_cluster, namespace, tmp_path, folder, kinds):
+def test_a_cluster_accepts_the_output_of_kustomize(real_cluster, namespace, tmp_path, folder, kinds):
     shutil.copytree(ROOT, tmp_path / "deploy")
     here = tmp_path / "deploy" / folder
     (tmp_path / "deploy" / "with-postgres" / "password.env").write_text("password=geheim\n")

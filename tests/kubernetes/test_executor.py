@@ -98,7 +98,7 @@ class TestRealPods:
 
 
 class TestApiServer:
-    def test_the_api_server_may_die_while_runs_go_on_and_end(self, place, real_cluster):
+    def test_the_api_server_may_die_while_runs_continue_and_end(self, place, real_cluster):
         place.start("echo up; sleep 3; echo down")
         place.start_of()
         real_cluster.kill_api()

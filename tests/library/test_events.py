@@ -138,7 +138,7 @@ def test_a_failing_job_reaches_functions_coroutines_and_streams(scheduler):
     assert set(awaited) <= set(NAMES)
 
 
-def test_listeners_that_raise_or_hang_harm_no_others(scheduler, caplog):
+def test_listeners_that_raise_or_hang_do_not_affect_others(scheduler, caplog):
     heard: list[Any] = []
     may_go = threading.Event()
 
@@ -163,7 +163,7 @@ def test_listeners_that_raise_or_hang_harm_no_others(scheduler, caplog):
     assert "listener.raised" in caplog.text
 
 
-def test_a_listener_that_is_far_behind_loses_the_oldest_and_is_told_how_many(caplog):
+def test_a_slow_listener_loses_the_oldest_events_and_receives_their_number(caplog):
     heard, may_go, begun = [], threading.Event(), threading.Event()
 
     def slow(event):

@@ -41,7 +41,7 @@ def scheduler(tmp_path):
 # --- life
 
 
-def test_a_scheduler_runs_between_start_and_stop_and_says_so(scheduler):
+def test_a_scheduler_runs_between_start_and_stop_and_reports_its_status(scheduler):
     said = []
     scheduler.on("scheduler:status", lambda event: said.append(event.status))
 
@@ -483,7 +483,7 @@ def test_a_run_is_cancelled_by_its_id_and_all_of_a_job_by_its_name(scheduler):
     run(main)
 
 
-def test_what_nobody_would_answer_is_refused_unless_it_may_wait_in_the_ledger(scheduler):
+def test_a_request_without_a_scheduler_is_refused_unless_it_may_wait_in_the_ledger(scheduler):
     scheduler.job()(print_nothing)
 
     async def main():

@@ -111,7 +111,7 @@ scheduler.run_forever()
     assert running.output.split() == ["starting", "running", "stopping", "stopped"]
 
 
-def test_a_process_of_its_own_that_would_start_a_scheduler_says_what_to_write(tmp_path):
+def test_a_child_process_that_would_start_a_scheduler_fails_with_the_next_step(tmp_path):
     text = """
 import os
 from evertick import Scheduler

@@ -44,7 +44,7 @@ def test_a_manual_run_and_a_one_off_ignore_the_calendar():
     assert here.ledger() == ["08:30 succeeded manual", "09:00 succeeded"]
 
 
-def test_the_next_day_runs_again_and_the_zone_of_the_job_says_when_that_is():
+def test_the_next_day_in_the_zone_of_the_job_runs_again():
     tokyo = CalendarSpec(HOURLY, CalendarRule((OFF,)), "Asia/Tokyo")
     here = world(job("a", tokyo), start="13:30")
     here.run_until("16:30")

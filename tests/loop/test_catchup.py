@@ -23,7 +23,7 @@ def test_nothing_is_logged_when_nothing_was_missed():
     assert here.events("run.skipped") == []
 
 
-def test_a_catch_up_is_told_from_summary_to_completion():
+def test_a_catch_up_is_reported_from_summary_to_completion():
     here = world(job("a", **catching_up("all")), job("b", **catching_up("latest")), job("c"))
     here.restart(after=3 * HOUR)
     here.run_for(MINUTE)

@@ -153,7 +153,7 @@ def test_a_join_waits_for_all_of_them():
     assert here.ledger("z") == ["09:00 succeeded chained"]
 
 
-def test_any_of_them_is_enough_when_it_says_so():
+def test_any_of_them_is_enough_with_mode_any():
     here = world(job("a"), job("b"), after("a", "b", mode=AfterMode.ANY))
     here.act("b", Act(lasts_us=None))
     here.run_until("09:00:05")

@@ -193,7 +193,7 @@ def test_an_attempt_that_is_made_again_has_broken_nothing_yet():
     assert notices(here) == []
 
 
-def test_a_retry_is_for_the_same_time_and_says_why_it_exists():
+def test_a_retry_is_for_the_same_time_and_names_its_cause():
     here = ended(PreRunHook("u", (Action(ActionKind.RETRY),)), state=SKIPPED, broken="preRunHook")
     here.act("a", Act())
     assert claim(here) == ["a"]

@@ -392,7 +392,7 @@ def undisturbed() -> dict[Callable[[Redelivering], None], Redelivering]:
     return {story: told(story) for story in set(STORIES.values())}
 
 
-def test_every_kind_of_message_says_what_it_is_recognised_by():
+def test_every_kind_of_message_has_an_identity():
     assert set(IDENTITY) == set(get_args(Message))
 
 

@@ -117,7 +117,7 @@ def test_what_is_decided_after_a_bucket_came_back_is_kept_although_older_batches
     assert {driver.now - 2 * SECOND, driver.now - 4 * SECOND} <= due
 
 
-def test_what_was_said_of_a_bucket_before_it_was_lost_is_not_said_again_when_it_is_back():
+def test_writes_about_a_lost_bucket_are_not_repeated_when_it_is_back():
     driver = planning()
     driver.say(DefinitionsChanged([replace(REPORT, definition="another")]))
     (old,) = [one for one in driver.writes if isinstance(one, Commit)]
@@ -146,7 +146,7 @@ def test_a_batch_whose_answer_was_lost_is_recognised_when_it_is_repeated():
     assert set(keys) <= {key for key, _ in driver.launched}
 
 
-def test_the_next_owner_hears_how_a_run_ended_although_the_batch_that_said_so_was_refused_long_after():
+def test_the_next_owner_receives_the_end_of_a_run_although_its_batch_was_refused_long_after():
     ten = RunKey("other", NINE + HOUR)
     chained = Job("chained", after=After(("other",)))  # so that the end is written with what comes of it
     driver = LoopDriver(OTHER, chained)

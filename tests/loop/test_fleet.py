@@ -95,7 +95,7 @@ def test_a_run_on_a_node_that_is_gone_is_lost(policy, lines):
 
 
 @pytest.mark.parametrize("report", [RunFinished(NINE, 1, at("09:00"), SUCCEEDED), RunLost(NINE, 1, "killed")])
-def test_what_ran_here_under_the_same_number_before_says_nothing_of_a_run_on_another_node(report):
+def test_an_earlier_attempt_here_with_the_same_number_does_not_end_a_run_on_another_node(report):
     """A node died before the ledger knew of its launch; when it is back, its keeper tells how that attempt ended."""
     here = taken_over()
     here.say(NodesSeen(frozenset({"node", "east"})))
@@ -121,7 +121,7 @@ def forward(
 GONE = NodesSeen(frozenset({"node"}))
 
 
-def test_what_a_node_forwarded_before_it_left_counts_although_its_leaving_is_heard_first():
+def test_reports_of_a_node_that_left_count_although_its_departure_is_seen_first():
     here = taken_over()
     here.say(NodesSeen(frozenset({"node", "east"})))
     forward(here)

@@ -86,7 +86,7 @@ def test_items_are_placed_one_by_one_although_their_job_allows_one_run():
     assert {row.executor for row in items(here)} == {"fleet:ex-a", "fleet:ex-b", "fleet:ex-c"}
 
 
-def test_the_step_is_told_the_record_of_its_item_and_where_it_ran():
+def test_the_step_receives_the_record_of_its_item_and_where_it_ran():
     here = fan_out()
     here.say(wanted())
     here.say(ended(here, 0))
@@ -96,7 +96,7 @@ def test_the_step_is_told_the_record_of_its_item_and_where_it_ran():
     assert told.end.executor == items(here)[0].executor
 
 
-def test_asked_again_there_is_one_run_and_it_is_told_again():
+def test_a_repeated_request_makes_one_run_and_is_answered_again():
     here = fan_out()
     here.say(wanted(), wanted())
     here.say(ended(here, 0))
@@ -107,7 +107,7 @@ def test_asked_again_there_is_one_run_and_it_is_told_again():
     assert [one.end.state for one in here.told] == [SUCCEEDED] * 2
 
 
-def test_after_a_restart_items_go_on_in_lanes_of_their_own():
+def test_after_a_restart_items_continue_in_lanes_of_their_own():
     here = fan_out(overlap=SKIP)
     here.say(wanted(0), wanted(1))
     here.restart(after=SECOND)
@@ -275,7 +275,7 @@ class TestWhatEndsIt:
         here.say(wanted(attempt=2))
         assert sorted(row.state for row in items(here)) == [CANCELLED, RUNNING]
 
-    def test_its_parent_is_lost_after_a_restart_by_what_its_steps_say(self):
+    def test_an_item_ends_when_the_parent_that_its_steps_name_is_lost(self):
         here = fan_out()
         here.say(wanted())
         here.say(StepsSeen(PARENT, 1, steps_text([StepRecord("all[0]", "running", sub_run=key_of(0).run_id)])))

@@ -345,7 +345,7 @@ def test_a_job_that_was_gone_long_before_a_file_became_unreadable_is_new_when_it
     assert here.ledger() == ["12:00 succeeded"]
 
 
-def test_a_query_for_a_job_whose_file_may_be_unreadable_says_so():
+def test_a_query_for_a_job_whose_file_may_be_unreadable_reports_it():
     here = unreadable_at_a_restart()
     here.say(TriggerJob("r", "a", here.now))
     text = "unknown job 'a'; it may be in a job file that has an error"

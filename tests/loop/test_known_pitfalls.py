@@ -70,7 +70,7 @@ def test_a_crash_before_a_new_job_was_written_leaves_it_new():
     assert here.started() == ["08:41"]
 
 
-def test_an_empty_ledger_means_no_catch_up_for_anybody():
+def test_an_empty_ledger_means_no_catch_up_for_any_job():
     here = world(job("a", MINUTELY, **ALL))
     here.run_for(2 * MINUTE)
     here.store = MemoryStore()

@@ -137,7 +137,7 @@ def test_skip_gives_way_to_a_run_that_is_still_going():
     assert here.ledger() == ["08:31 succeeded", "08:32 skipped overlap", "08:33 succeeded"]
 
 
-def test_a_skip_says_what_stood_in_its_way():
+def test_a_skip_names_the_run_that_blocked_it():
     here = world(job("a", MINUTELY, overlap=SKIP))
     here.act("a", FOREVER)
     here.run_until("08:32:01")

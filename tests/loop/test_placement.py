@@ -121,7 +121,7 @@ def test_a_run_that_no_member_can_take_waits_with_its_reason():
     assert here.forgotten() == []
 
 
-def test_a_run_that_waited_for_a_member_over_a_restart_does_not_say_so_for_ever():
+def test_a_run_that_waited_for_a_member_over_a_restart_does_not_keep_that_wait():
     here = fleet(on_fleet(), members=())
     here.run_until("08:31:30")
     here.restart()
@@ -396,7 +396,7 @@ class TestBroadcast:
         here.run_until("08:32:30")
         assert places(here)[1] == "*ex-a+,ex-c,ex-c+"
 
-    def test_the_shards_that_a_node_heard_of_after_it_lost_the_job_are_not_tried_again(self):
+    def test_shards_reported_to_a_node_after_it_lost_the_job_are_not_repeated(self):
         """Their members may be away when the next owner asks."""
         here = fleet(on_fleet(Strategy.SHARDING_BROADCAST))
         here.act("a", FOREVER, Act())
@@ -475,7 +475,7 @@ class TestARunThatWaitsForOthers:
         here.say(*(self.wanted(here, parent) for parent in self.PARENTS))
         assert [here.started(f"{parent}-child") for parent in self.PARENTS] == [["08:31"]] * 3
 
-    def test_what_the_member_says_of_its_waiting_attempts_counts(self):
+    def test_the_waiting_attempts_that_a_member_reports_count(self):
         here = self.parents((Member("ex-a", True, 0, slots=1),))
         (parent,) = [name for name in self.PARENTS if here.started(name)]
         here.say(MembersSeen("fleet", (Member("ex-a", True, 1, slots=1),)))

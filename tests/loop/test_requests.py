@@ -195,7 +195,7 @@ def test_a_second_cancel_is_harmless():
     assert here.ledger() == ["09:00 cancelled"]
 
 
-def test_cancelling_what_has_ended_says_so():
+def test_cancelling_an_ended_run_reports_it():
     here = world(job())
     here.run_until("09:00:10")
     assert cancel(here, "09:00").refusal is Refusal.CONFLICT
@@ -297,7 +297,7 @@ def test_statistics_count_what_was_done():
     assert statistics.skipped == {"overlap": 2}
 
 
-def test_a_resume_of_a_job_that_is_not_paused_says_that_nothing_was_done():
+def test_a_resume_of_a_job_that_is_not_paused_answers_that_nothing_was_done():
     here = world(job("a"))
     here.run_until("08:45")
     submit(here.store, resume_request("r", "a", here.now))

@@ -35,13 +35,13 @@ def test_the_end_brings_the_last_word_about_the_steps():
     assert steps(here) == THIRD
 
 
-def test_an_end_that_says_nothing_about_the_steps_leaves_them():
+def test_an_end_without_steps_leaves_them_unchanged():
     here = started(job())
     here.say(StepsSeen(KEY, 1, FIRST), RunFinished(KEY, 1, here.now, SUCCEEDED, 0))
     assert steps(here) == FIRST
 
 
-def test_the_steps_of_a_failed_attempt_stay_until_the_next_says_more():
+def test_the_steps_of_a_failed_attempt_stay_until_the_next_reports_steps():
     here = started(job(retry=retries(1)))
     here.say(RunFinished(KEY, 1, here.now, FAILED, 1, "no", SECOND))
     assert steps(here) == SECOND

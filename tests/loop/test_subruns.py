@@ -57,7 +57,7 @@ def told(here: World) -> list[SubRunEnd]:
     return [one.end for one in here.told]
 
 
-def test_the_run_is_for_the_time_of_its_parent_and_says_why_it_exists():
+def test_the_run_is_for_the_time_of_its_parent_and_names_its_cause():
     here = parent_runs()
     here.say(WANTED)
     (row,) = here.rows("b")
@@ -253,7 +253,7 @@ def test_a_parent_that_is_gone_takes_its_run_with_it(is_lost):
     assert here.ledger("b") == ["09:00 cancelled subjob"]
 
 
-def test_a_parent_that_is_lost_after_a_restart_takes_its_run_with_it_by_what_its_steps_say():
+def test_a_parent_that_is_lost_after_a_restart_cancels_the_run_that_its_steps_name():
     here = parent_runs()
     here.say(WANTED)
     here.restart(after=SECOND)
@@ -351,7 +351,7 @@ class TestAMemberOfTheFleet:
         here.say(RunLost(PARENT, 1, "gone", steps_text(steps)))
         assert asked == ["c@x"]
 
-    def test_a_member_can_say_after_a_restart_which_run_it_waits_for(self, here):
+    def test_a_member_can_report_after_a_restart_which_run_it_waits_for(self, here):
         here.say(FROM_MEMBER._replace(number=3))
         here.restart(after=SECOND)
         child = sub_run_key("b", PARENT, 1, "call", 3)

@@ -37,7 +37,7 @@ def test_a_jump_a_stall_and_a_downtime_are_settled_the_same_way(away, policy, li
     assert here.ledger() == lines
 
 
-def test_a_jump_forward_is_counted_and_said():
+def test_a_jump_forward_is_counted_and_reported():
     here = world(job())
     here.jump(3 * HOUR)
     here.run_for(CALM.interval_us)

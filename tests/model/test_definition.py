@@ -97,7 +97,7 @@ def test_any_command_makes_a_text_and_a_digest(command):
     assert len(definition_digest(other)) == 16
 
 
-def test_a_very_long_one_is_cut_and_says_so():
+def test_a_very_long_definition_is_cut_and_marked():
     text = definition_text(job("steps:\n  - name: a\n    script: |\n" + "      echo word\n" * 10_000))
     assert len(text) < TEXT_MAX + 100
     assert "cut: it has" in text

@@ -57,7 +57,7 @@ def test_a_thousand_steps_that_print_and_complain_do_not_make_a_row_of_megabytes
     assert all(step.is_output_cut for step in read_steps(text))
 
 
-def test_a_long_output_is_cut_and_says_so():
+def test_a_long_output_is_cut_and_marked():
     (step,) = read_steps(steps_text([StepRecord("a", "succeeded", output="x" * (OUTPUT_MAX + 1))]))
     assert (len(step.output or ""), step.is_output_cut) == (OUTPUT_MAX, True)
 

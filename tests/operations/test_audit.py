@@ -28,7 +28,7 @@ def fill(audit, count):
         audit.write("ann", "POST /jobs", f"job-{number}", origin="10.0.0.1", outcome="200", detail={"n": number})
 
 
-def test_a_line_says_who_what_when_from_where_and_with_which_outcome(audit):
+def test_a_line_has_the_user_action_time_address_and_outcome(audit):
     audit.write("ann", "POST /jobs", "etl", origin="10.0.0.1", outcome="200", detail={"note": "x"})
     (line,), following = audit.page()
     assert (line["number"], line["at"], line["by"], line["from"]) == (1, "2026-03-02T00:00:00Z", "ann", "10.0.0.1")

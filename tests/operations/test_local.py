@@ -375,7 +375,7 @@ def test_a_dense_future_is_counted_too(make):
     assert (lane.future, sum(cell.count for cell in lane.future_cells)) == ((), 3_600)
 
 
-def test_what_began_before_the_timeline_and_goes_on_is_part_of_it(operations):
+def test_a_run_that_began_before_the_timeline_and_continues_is_part_of_it(operations):
     (lane,) = operations.timeline("2026-03-02T04:10Z", "2026-03-02T04:40Z").lanes
     assert [mark.run for mark in lane.marks] == ["etl@2026-03-02T04:00:00Z"]
 

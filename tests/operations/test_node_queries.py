@@ -81,7 +81,7 @@ def test_a_run_that_was_lost_twice_already_is_not_retried_again(store):
     assert ledger.node("east").runs[0].if_lost == "lost"
 
 
-def test_a_forgotten_node_holds_nothing_any_more_and_the_mark_says_who_said_so(store):
+def test_a_forgotten_node_holds_nothing_and_the_mark_names_the_operator(store):
     ledger = Ledger(store, is_stopped=True)
     told = ledger.operations.forget_node("east", by="ann")
     assert (told.node, told.was_alive, told.active) == ("east", False, 1)
@@ -99,7 +99,7 @@ def test_a_node_that_is_alive_is_forgotten_by_force_only(store):
     assert runs_held(ledger.leases()) == {}
 
 
-def test_forgetting_twice_changes_nothing_and_says_so(store):
+def test_forgetting_twice_changes_nothing_and_reports_it(store):
     ledger = Ledger(store)
     ledger.operations.forget_node("east", by="ann")
     with pytest.raises(Conflict, match="no scheduler waits for it"):

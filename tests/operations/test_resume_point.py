@@ -75,7 +75,7 @@ def test_of_a_step_that_failed_the_items_that_succeeded_are_kept_while_it_is_the
         ),
     ],
 )
-def test_what_cannot_be_taken_up_is_refused_with_the_reason(row, job, reason):
+def test_a_run_that_cannot_be_resumed_is_refused_with_the_reason(row, job, reason):
     with pytest.raises(Conflict, match=reason):
         given(row, job)
 

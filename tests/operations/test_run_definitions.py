@@ -60,7 +60,7 @@ def test_an_earlier_attempt_has_its_own_definition(edited):
     assert "command: echo first" in edited.run_definition(key(1).run_id, 1).text
 
 
-def test_a_run_of_the_definition_of_today_says_so(make, store):
+def test_a_run_of_the_current_definition_is_marked(make, store):
     one = job()
     fill(store, entry(4), watermark=4)
     store.commit(Batch(by="a1", definitions=[DefinitionLine("etl", one.definition, at(0), definition_text(one))]))

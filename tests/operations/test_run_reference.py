@@ -69,7 +69,7 @@ def test_several_are_named_and_none_is_taken(filled, text, candidates):
     "text",
     ["etl@2026-03-02T01:00:01Z", "etl@2025", "elt@2026-03-02T01:00:00Z", "nothing", "", "etl-late"],
 )
-def test_none_is_said_to_be_none(filled, text):
+def test_no_match_is_reported(filled, text):
     with pytest.raises(NotFound):
         found(filled, text)
 

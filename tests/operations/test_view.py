@@ -29,7 +29,7 @@ def test_concurrent_questions_about_all_jobs_are_computed_once(store):
     assert operations.overview().running_count == 1
 
 
-def test_pages_that_look_at_the_same_stretch_of_time_share_an_answer_and_each_is_told_the_time(store):
+def test_pages_with_the_same_period_share_an_answer_and_each_receives_the_time(store):
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})

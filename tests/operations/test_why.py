@@ -21,7 +21,7 @@ def ask(store, when, text=TEXT, now=6.5, *, is_known=True):
     return explain_occurrence(store, "etl", when, {"etl": job(text)} if is_known else {}, at(now))
 
 
-def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
+def test_a_skip_by_overlap_has_a_readable_explanation(store):
     text = (
         "# hourly\nschedule: '0 * * * *'\ntimezone: Europe/Berlin\ncatchupWindow: 6h\noverlapPolicy: skip\ncommand: x\n"
     )
@@ -235,7 +235,7 @@ def test_a_time_without_a_line(store, when, outcome, words):
     assert not [sentence for sentence in answer.sentences if "evertick " in sentence]
 
 
-def test_a_paused_job_says_so_for_what_comes_and_for_what_was(store):
+def test_a_paused_job_explains_coming_and_past_occurrences(store):
     fill(store, watermark=5.5, paused_at=at(5.5), pause_note="a move", held=True)
     assert "but the job has been paused since 2026-03-02 06:30 (a move)" in ask(store, "2026-03-02T09:00").sentences[0]
     assert "the job has been paused since 2026-03-02 06:30" in ask(store, "2026-03-02T07:00").sentences[0]
@@ -302,7 +302,7 @@ def test_a_job_without_a_schedule_was_never_due(store):
         pytest.param(90, "it was due 1m 30s ago; no scheduler has planned this job since", id="long ago"),
     ],
 )
-def test_a_run_that_has_not_started_says_how_long_it_should_have(store, late, said):
+def test_a_run_that_has_not_started_shows_how_late_it_is(store, late, said):
     fill(store, entry(2), watermark=6)
     sentences = ask(store, "2026-03-02T03:00", now=2 + late / 3_600).sentences
     assert sentences[1].startswith(said)

@@ -73,7 +73,7 @@ def test_a_restart_after_three_hours_of_downtime(policy, lines, lasts_us):
     ],
 )
 @pytest.mark.parametrize("way", ["disabled", "paused"])
-def test_a_job_held_for_three_hours_and_let_go(way, policy, lines):
+def test_a_job_held_for_three_hours_and_released(way, policy, lines):
     here = world(job(**policy))
     here.run_until("08:30:10")
     if way == "disabled":

@@ -314,7 +314,7 @@ def test_the_longest_text_is_read():
     assert read_expression(text + " " * (LENGTH_MAX - len(text))).minutes == EVERY
 
 
-def test_random_fields_mean_what_the_slow_reader_says():
+def test_random_fields_equal_those_of_the_slow_reader():
     rng = random.Random(6)
     for _ in range(300):
         text = random_expression(rng)

@@ -67,7 +67,7 @@ def test_a_hashed_time_is_described_by_its_resolved_value():
     assert Cron.parse("H H * * *", name="report").describe() == "At 18:48 every day"
 
 
-def test_anything_can_be_said():
+def test_every_expression_has_a_description():
     rng = random.Random(40)
     for _ in range(500):
         text = random_expression(rng)

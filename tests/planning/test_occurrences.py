@@ -279,7 +279,7 @@ JOBS = st.dictionaries(st.sampled_from("abcdefgh"), st.lists(SPECS, max_size=3).
 
 @settings(deadline=None)
 @given(jobs=JOBS, steps=st.lists(st.integers(0, 40 * MINUTE), min_size=1, max_size=6), limit=st.integers(1, 20))
-def test_any_cut_of_the_time_hands_out_exactly_what_the_schedules_say(jobs, steps, limit):
+def test_any_division_of_time_yields_exactly_the_scheduled_occurrences(jobs, steps, limit):
     end = NINE + sum(steps)
     expected = sorted((at, job) for job, specs in jobs.items() for at in occurrences(compile_all(specs), NINE, end))
     index, handed_out, whole = index_of(**jobs), [], index_of(**jobs).advance(end)

@@ -325,7 +325,7 @@ def test_the_text_decides_the_executor(text, executor):
     assert parse_placement(text).executor == executor
 
 
-def test_a_broadcast_that_the_ledger_cannot_hold_waits_and_says_why():
+def test_a_broadcast_that_the_ledger_cannot_hold_waits_with_a_reason():
     some = members(*(f"member-{number:04}" for number in range(200)))
     assert isinstance(place(asked(Strategy.SHARDING_BROADCAST, *some)), Placement)
     many = members(*(f"member-{number:04}" for number in range(400)))

@@ -30,7 +30,7 @@ def steps_of(scheduler, run: str) -> dict[str, dict]:
     return {step["name"]: step for step in scheduler.data("status", run)["steps"]}
 
 
-def test_items_go_on_without_their_scheduler_and_a_retry_repeats_only_those_that_failed(tmp_path):
+def test_items_continue_without_their_scheduler_and_a_retry_repeats_only_those_that_failed(tmp_path):
     (tmp_path / "many.yaml").write_text(f"workingDir: {tmp_path}\n{JOB}")
     first = Scheduler(tmp_path)
     first.wait_until_said("1 job from")

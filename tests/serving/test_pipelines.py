@@ -164,7 +164,7 @@ def test_the_weekday_example_asks_about_each_row_and_keeps_the_result_beside_it(
 
 
 @pytest.mark.parametrize("name", ["triage", "weekly-copy", "queues"])
-def test_every_pipeline_says_when_it_is_due_next(served, folder, name):
+def test_every_pipeline_shows_when_it_is_due_next(served, folder, name):
     schedules = compile_all(served.service.watch.snapshot().jobs[name].schedules)
 
     def is_told() -> bool:
@@ -191,7 +191,7 @@ def test_as_many_items_may_fail_as_the_pipeline_allows(served, folder):
     assert last_run(folder, "tolerant")["resultFile"] == "out/latest.json"
 
 
-def test_a_failure_is_judged_from_the_result_and_says_which_item(served, folder):
+def test_a_failure_is_read_from_the_result_and_names_the_item(served, folder):
     end = served.run("strict")
     assert (end.state, end.detail.startswith("1 of 2 items failed.")) == (FAILED, True)
     assert last_run(folder, "strict")["error"] == end.detail

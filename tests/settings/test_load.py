@@ -69,7 +69,7 @@ class TestWhoGoesBefore:
     def test_order(self, written, environ, options, port):
         assert written("port = 1000", environ, **options).port == port
 
-    def test_each_value_says_where_it_came_from(self, written, tmp_path):
+    def test_each_value_has_its_origin(self, written, tmp_path):
         found = written("\nport = 1000\n[loop]\npreread = '7s'", {"EVERTICK_NODE": "a1"}, store="memory:")
         assert dict(found.origins) == {
             "port": f"{tmp_path}/evertick.toml:2",
@@ -93,7 +93,7 @@ class TestWhoGoesBefore:
             f"EVERTICK_CONFIG: the file '{tmp_path}/none.toml' does not exist. Write the path of a settings file."
         ]
 
-    def test_a_path_in_the_file_is_meant_from_where_the_file_lies(self, written, tmp_path):
+    def test_a_path_in_the_file_is_relative_to_the_file(self, written, tmp_path):
         found = written("[api]\ntls_cert = 'c.pem'\ntls_key = '/k.pem'\n[notifications]\nsigning_key = 'file:key'")
         assert (found.api.tls_cert, found.api.tls_key) == (tmp_path / "c.pem", Path("/k.pem"))
         assert found.notifications.signing_key == Secret("file", str(tmp_path / "key"))
@@ -266,7 +266,7 @@ class TestTheTable:
     def test_every_part_has_settings(self):
         assert all(part.settings and (part.about or not part.key) for part in parts())
 
-    def test_the_defaults_are_those_of_the_parts_that_are_told(self):
+    def test_the_defaults_equal_those_of_the_parts(self):
         from evertick.model.policy import BACKLOG_MAX, GRACE_US
 
         settings = Settings()
@@ -280,12 +280,12 @@ class TestJobs:
         assert (job.policy.grace_us, job.policy.backlog_max) == (120 * SECOND, 5)
         assert str(job.origins["grace"]) == f"setting {tmp_path}/evertick.toml:2"
 
-    def test_say_their_own_grace(self, written):
+    def test_jobs_can_set_their_own_grace(self, written):
         settings = written("[jobs]\ngrace = '2m'")
         job = present(parse_definition("schedule: '@daily'\ngrace: 3s\ncommand: x\n", "a.yaml", settings).job)
         assert job.policy.grace_us == 3 * SECOND
 
-    def test_may_be_no_larger_than_the_settings_say(self, written):
+    def test_may_not_exceed_the_limit_of_the_settings(self, written):
         settings = written("[limits]\nfile = 40")
         text = "schedule: '@daily'\ncommand: x\n#"
         assert parse_definition(text, "a.yaml", settings).errors == ()

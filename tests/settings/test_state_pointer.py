@@ -122,13 +122,13 @@ def serve_as_unit(jobs: Path, state: Path, unit: Path) -> bool:
     return as_user(SERVICE, lambda: note_place(jobs, state, "", own(jobs), environ))
 
 
-def test_a_service_of_the_system_is_found_by_everybody(jobs, state, unit, spot):
+def test_a_system_service_is_found_by_every_user(jobs, state, unit, spot):
     assert serve_as_unit(jobs, state, unit)
     assert find_state(jobs, own(jobs), home(spot)) == StatePointer(state)
     assert as_user(NOBODY, lambda: find_state(jobs, own(jobs), home(spot)).state == state)
 
 
-def test_a_service_does_not_speak_for_the_jobs_of_a_user(jobs, state, unit, spot):
+def test_a_service_does_not_answer_for_the_jobs_of_a_user(jobs, state, unit, spot):
     if not is_root:
         return  # one user only: nobody else is there whose word could be taken
     os.chown(jobs, NOBODY, -1)
@@ -147,7 +147,7 @@ def test_a_pointer_that_others_may_write_is_not_believed(jobs, state, spot):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "7", '{"folder": "/elsewhere", "state": "/tmp"}', '{"state": "/tmp"}', "\xff" * 100_000]
 )
-def test_a_pointer_that_is_none_or_another_folders_says_nothing(jobs, spot, text):
+def test_an_invalid_pointer_or_that_of_another_folder_is_ignored(jobs, spot, text):
     (jobs / POINTER_FILE).write_text(text, encoding="latin-1")
     assert find_state(jobs, own(jobs), home(spot)) == StatePointer(None)
 

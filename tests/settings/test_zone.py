@@ -58,10 +58,10 @@ class TestTheSystem:
         assert Settings.from_environment({}) == Settings("Europe/Berlin", "system")
 
     @pytest.mark.usefixtures("etc")
-    def test_utc_holds_where_it_says_nothing(self):
+    def test_utc_applies_when_it_is_empty(self):
         assert Settings.from_environment({}) == Settings("UTC", "system (no zone set)")
 
-    def test_utc_holds_where_it_says_nonsense(self, etc):
+    def test_utc_applies_when_it_is_invalid(self, etc):
         (etc / "timezone").write_bytes(b"\xff\xfe")
         assert Settings.from_environment({}).timezone == "UTC"
 

@@ -250,7 +250,7 @@ def test_a_gap_behind_an_edit_is_not_lost_because_of_what_the_edit_superseded():
     assert after.verified().lost == ()
 
 
-def test_a_run_that_the_ledger_says_has_ended_is_not_tried_again():
+def test_a_run_that_has_ended_in_the_ledger_is_not_retried():
     driver = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3))))
     fence = present(driver.store.line(TEN)).fence
     driver.store.record([Change(TEN, SUCCEEDED, driver.now, fence, attempt=1)])  # by the owner before
@@ -448,7 +448,7 @@ def test_a_stopped_run_of_a_fenced_node_was_asked_to_stop_once():
     assert present(driver.store.line(TEN)).state not in (PLANNED, SKIPPED)
 
 
-def test_what_could_have_gone_on_without_a_lease_goes_on_when_it_is_renewed():
+def test_launches_held_without_a_lease_continue_when_it_is_renewed():
     driver = LoopDriver(EVERY_MINUTE)
     driver.own()
     driver.say(LeaseRenewed(NINE + HOUR))
@@ -500,7 +500,7 @@ def test_a_launch_that_waits_for_a_renewal_is_not_made_when_its_job_is_another_n
     assert "before starting it" in report.payload
 
 
-def test_a_node_that_was_cut_off_says_how_the_attempt_ended_that_the_ledger_has_as_running():
+def test_a_node_that_was_cut_off_reports_the_end_of_an_attempt_that_the_ledger_has_as_running():
     """Its retry waits for the ledger, which knows nothing of the end; the next owner waits for that attempt."""
     driver = LoopDriver(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3, delay_us=10 * SECOND))))
     driver.state.holds_runs = True
@@ -554,7 +554,7 @@ def test_an_attempt_whose_end_the_ledger_refuses_is_reported_to_the_next_owner()
         pytest.param(RunStarted(TEN, 1, TEN.scheduled_for, "local@b"), id="started"),
     ],
 )
-def test_what_ended_here_says_nothing_of_the_same_attempt_on_another_node(late):
+def test_an_end_here_does_not_end_the_same_attempt_on_another_node(late):
     """The ledger never knew of the one here; another node has made it since, and its run goes on."""
     driver = LoopDriver(HOURLY)
     driver.own()
@@ -583,7 +583,7 @@ def test_a_launch_that_should_end_before_it_is_confirmed_is_not_made():
     assert driver.ledger() == ["10:00 cancelled"]
 
 
-def test_a_write_from_before_a_takeover_that_is_refused_says_nothing_about_the_run_as_it_was_taken_up():
+def test_a_refused_write_from_before_a_takeover_does_not_affect_the_run_that_was_taken_over():
     driver = running_at_ten()
     driver.say(RunFinished(TEN, 1, driver.now, FAILED))
     (number,) = [write.number for write in driver.writes if isinstance(write, Record)]

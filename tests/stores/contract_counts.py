@@ -97,7 +97,7 @@ class OutcomeContract:
         assert [one.lines for one in store.outcomes(self.HOURS)] == [1]
         assert store.wrong_counts() == []
 
-    def test_an_end_whose_trigger_is_not_said_counts_as_what_it_was_entered_as(self, store):
+    def test_an_end_without_a_trigger_counts_under_the_trigger_of_its_entry(self, store):
         enter(store, planned(occurrence(), trigger=Trigger.CATCHUP), planned(requested(), trigger=Trigger.BACKFILL))
         store.record([became(occurrence(), CANCELLED), became(requested(), CANCELLED)])
         assert {one.trigger for one in store.outcomes(self.HOURS)} == {Trigger.CATCHUP, Trigger.BACKFILL}
@@ -127,7 +127,7 @@ class OutcomeContract:
         assert store.outcomes(self.HOURS) == before
         assert store.wrong_counts() == []
 
-    def test_random_ends_in_random_batches_are_counted_as_the_lines_say(self, store):
+    def test_random_ends_in_random_batches_are_counted_as_in_the_entries(self, store):
         dice = Random(11)
         keys = [occurrence(NINE + number * 7 * MINUTE, f"job-{number % 5}") for number in range(60)]
         for number in range(0, 60, 12):

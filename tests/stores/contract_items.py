@@ -35,7 +35,7 @@ class ItemContract:
     def test_their_trigger_finds_them(self, fan_out, jobs):
         assert sorted(keys(fan_out, RunFilter(job_ids=jobs, triggers=[Trigger.ITEM]))) == sorted(ITEMS)
 
-    def test_whoever_needs_every_line_asks_for_them_too(self, fan_out):
+    def test_a_filter_can_include_items(self, fan_out):
         assert sorted(keys(fan_out, RunFilter(with_items=True))) == sorted([PARENT, *ITEMS])
         assert sorted(keys(fan_out, RunFilter(states=OPEN, with_items=True))) == sorted(ITEMS[1:])
 
@@ -62,7 +62,7 @@ class ItemContract:
             outcomes = fan_out.outcomes(bounds)
             assert [(one.state, one.trigger, one.lines) for one in outcomes] == [(SUCCEEDED, Trigger.SCHEDULER, 1)]
 
-    def test_their_ends_are_counted_by_the_hour_as_their_lines_say(self, fan_out):
+    def test_their_ends_are_counted_by_the_hour_as_in_their_entries(self, fan_out):
         assert fan_out.wrong_counts() == []
 
     def test_the_counters_of_ends_leave_them_out(self, fan_out):

@@ -220,7 +220,7 @@ class QueryContract:
             pytest.param(7, [6], id="more than there is"),
         ],
     )
-    def test_the_last_page_says_that_it_is_the_last(self, store, limit, sizes):
+    def test_the_last_page_is_marked_as_the_last(self, store, limit, sizes):
         enter(store, *(planned(occurrence(NINE + n)) for n in range(6)))
         assert [len(page) for page in pages(store, RunFilter(), limit)] == sizes
 

@@ -103,7 +103,7 @@ class TestOwnership:
             owner.communicate()
         FilesStore(folder).close()
 
-    def test_a_closed_store_says_so_and_may_be_closed_twice(self, folder):
+    def test_a_closed_store_reports_it_and_may_be_closed_twice(self, folder):
         store = FilesStore(folder)
         store.close()
         store.close()
@@ -310,7 +310,7 @@ class TestStateFile:
             pytest.param({"retired_at": NINE}, SUCCEEDED, "disabled", id="retired"),
         ],
     )
-    def test_its_status_says_how_the_job_stands(self, store, pipeline, record, run, status):
+    def test_the_status_file_has_the_state_of_the_job(self, store, pipeline, record, run, status):
         store.commit(Batch(by="n", jobs=[JobRecord("daily-report", NINE, **record)]))
         if run is not None:
             enter(store, planned(self.KEY))
@@ -408,7 +408,7 @@ class TestStateFile:
         store.flush(NINE)
         assert not (folder / "plain").exists()
 
-    def test_files_that_cannot_be_written_are_said_and_tried_again(self, pipeline, store):
+    def test_files_that_cannot_be_written_are_reported_and_retried(self, pipeline, store):
         blocked = pipeline / ".schedule-state.json"
         blocked.mkdir()
         store.commit(Batch(by="n", jobs=[JobRecord("daily-report", NINE)]))

@@ -222,7 +222,9 @@ class TestFlippedBytes:
         check_goes_on(home.parent, states[0])
 
     @pytest.mark.parametrize("earlier", [None, b"", b"half"], ids=["missing", "empty", "torn"])
-    def test_nothing_is_said_to_be_whole_if_the_way_from_the_generation_before_is_not(self, history, tmp_path, earlier):
+    def test_a_ledger_is_not_reported_complete_when_the_previous_generation_is_damaged(
+        self, history, tmp_path, earlier
+    ):
         folder, states = history
         home = copy(folder, tmp_path / "damaged")
         (home / "ledger.json").write_bytes(b"nonsense")

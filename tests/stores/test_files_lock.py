@@ -38,7 +38,7 @@ def dead_pid():
     return child.pid
 
 
-def test_the_file_says_who_holds_the_folder_since_when(path):
+def test_the_lock_file_names_its_owner_and_the_time(path):
     FolderLock(path).acquire(NINE)
     document = json.loads(path.read_text())
     assert (document["pid"], document["hostname"]) == (os.getpid(), HERE)

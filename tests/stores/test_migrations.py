@@ -90,7 +90,7 @@ def test_a_database_of_a_newer_evertick_is_refused_and_named(url, store):
     assert "pip install 'evertick>=9.8.7'" in str(refused.value)
 
 
-def test_a_step_that_was_cut_short_is_taken_up_where_it_stopped(url, store):
+def test_an_interrupted_migration_resumes_where_it_stopped(url, store):
     """MySQL commits after every table: what a crash leaves behind is some of them, and no version."""
     enter(store, planned(occurrence()))
     on = " ON evertick_runs" if "mysql" in url else ""

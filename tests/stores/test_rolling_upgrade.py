@@ -87,7 +87,7 @@ def serves(old: Column, new: Column | None) -> bool:
         pytest.param(None, False, id="gone"),
     ],
 )
-def test_what_the_version_before_can_go_on_with(new, is_fine):
+def test_what_the_previous_version_can_continue_with(new, is_fine):
     assert serves(Column("VARCHAR(10)", False, None), new) is is_fine
 
 

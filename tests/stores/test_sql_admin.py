@@ -47,7 +47,7 @@ def test_migrate_makes_a_ledger_and_then_has_nothing_to_do(url):
     assert run("migrate", "--store", url) == (0, f"{url}: already up to date; {made}")
 
 
-def test_check_says_what_there_is(url, tmp_path):
+def test_check_reports_what_it_finds(url, tmp_path):
     fill(url)
     (tmp_path / "evertick.db").chmod(0o644)
     code, text = run("check", "--store", url)

@@ -77,7 +77,7 @@ def test_a_missing_and_a_needless_count_are_found(store):
     assert store.recount() == 0
 
 
-def test_the_command_says_what_it_corrected(url, store):
+def test_the_command_reports_what_it_corrected(url, store):
     end(store, 1)
     assert "nothing to do" in admin.recount(url)
     execute(store, "DELETE FROM evertick_hour_counts")

@@ -50,7 +50,7 @@ class TestTheFile:
 
         assert kept(store._writer) + store._reader.pool.size() * kept(store._reader) <= 48_000
 
-    def test_only_its_owner_may_read_it_and_what_lies_beside_it(self, store, path):
+    def test_only_its_owner_may_read_the_file_and_those_beside_it(self, store, path):
         enter(store, planned(occurrence()))
         modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
         assert modes == {"evertick.db": 0o600, "evertick.db-wal": 0o600, "evertick.db-shm": 0o600}

@@ -68,7 +68,7 @@ def test_an_attempt_is_reported_when_it_starts_and_when_it_ends():
     assert hall.wait() == [("a", "RunStarted"), ("a", "RunFinished")]
 
 
-def test_a_launch_that_is_repeated_starts_nothing_and_says_what_is_known():
+def test_a_repeated_launch_starts_nothing_and_is_answered():
     hall = Hall()
     hall.launch(A1)
     hall.wait()
@@ -127,7 +127,7 @@ def test_a_continuing_run_is_reported_as_running():
     assert [type(said) for _, said in hall.told] == [RunStarted]
 
 
-def test_what_was_never_given_is_unknown_and_only_the_asking_process_is_told():
+def test_an_unknown_attempt_is_answered_only_to_the_asking_process():
     hall = Hall()
     hall.executors.reconcile(A2, [AttemptQuestion(KEY, 1, "")])
     assert hall.wait() == [("a/2", "RunUnknown")]

@@ -113,7 +113,7 @@ def test_a_broken_constraint_is_reported_to_the_address_it_names(monkeypatch):
     assert json.loads(body)["text"].startswith("The job: maxExpectedRunTime does not hold for the run due at")
 
 
-def test_too_many_are_dropped_counted_and_warned_about_and_the_loop_goes_on(monkeypatch, caplog):
+def test_too_many_messages_are_dropped_and_counted_and_the_loop_continues(monkeypatch, caplog):
     monkeypatch.setattr(announcing, "WAITING_MAX", 3)
     monkeypatch.setattr(announcing, "TICK_SECONDS", 0.0)
     kept = Kept()

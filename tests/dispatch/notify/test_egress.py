@@ -131,7 +131,7 @@ def test_an_entry_that_is_not_a_target_is_refused(entry):
         "",
     ],
 )
-def test_an_address_that_is_none_is_refused_without_asking_anybody(url):
+def test_an_invalid_address_is_refused_without_a_lookup(url):
     guard, asked = guard_with(["8.8.8.8"])
     with pytest.raises(Refused) as caught:
         guard.check(url)

@@ -283,7 +283,7 @@ def test_the_same_events_give_the_same_messages(run):
 
 
 @given(HAPPENINGS, st.integers(1, 5))
-def test_no_more_than_the_limit_is_told_in_any_window(run, limit):
+def test_no_more_messages_than_the_limit_are_sent_in_any_window(run, limit):
     manners = RateLimits(quiet_us=0, limit=limit, window_us=10 * MINUTE)
     book = SendHistory()
     times = [message.at for one in happen(run) for message in judge(book, subject(), one, manners)]
@@ -301,7 +301,7 @@ def test_an_entry_and_a_change_of_the_ledger_are_happenings():
     assert Happening.of(change) == Happening(key, FAILED, NOON + 9, attempt=2, exit_code=3, detail="boom")
 
 
-def test_a_job_says_what_is_late_for_it():
+def test_a_job_defines_its_own_lateness():
     job = Job(
         "report",
         "Daily report",
@@ -322,7 +322,7 @@ def test_the_notifier_hands_over_what_is_reported_now_and_later():
     assert len(sent) == 2
 
 
-def test_an_entry_that_was_stuck_is_reported_to_those_who_hear_of_lateness():
+def test_a_stuck_entry_is_reported_to_the_channels_for_lateness():
     one = Happening(RunKey("etl", NOON), PLANNED, NOON + HOUR, is_stuck=True)
     (message,) = judge(SendHistory(), subject(LATE), one, NEVER_QUIET)
     assert message.event == LATE
@@ -330,7 +330,7 @@ def test_an_entry_that_was_stuck_is_reported_to_those_who_hear_of_lateness():
     assert events([one], FAILURE) == []
 
 
-def test_a_deadline_that_passed_is_reported_to_those_who_hear_of_deadlines():
+def test_a_missed_deadline_is_reported_to_the_channels_for_deadlines():
     one = Happening(RunKey("etl", NOON), PLANNED, NOON + HOUR, missed_deadline=NOON + MINUTE)
     (message,) = judge(SendHistory(), subject(NotifyEvent.DEADLINE_MISSED), one, NEVER_QUIET)
     assert message.event == NotifyEvent.DEADLINE_MISSED

@@ -50,7 +50,7 @@ class PodBehaviour:
         place.end_of()
         assert place.log() == (b"one\n", True)
 
-    def test_a_pod_is_told_which_run_it_is_and_its_parameters(self, place):
+    def test_a_pod_receives_its_run_and_its_parameters(self, place):
         line = 'echo "$EVERTICK_RUN_ID $EVERTICK_RUN_ATTEMPT $EVERTICK_RUN_SCHEDULED_FOR $DAY $MODE"'
         given = json.dumps({"DAY": "$(MODE); $$ 'x'", "PATH": "/nowhere"})
         place.run(line, given=given, env=(("MODE", "full"),), params=(Param("DAY"),))

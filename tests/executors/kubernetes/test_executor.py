@@ -209,7 +209,7 @@ class TestNotStarting:
         place.executor.reconcile([(KEY, 1)])
         assert place.end_of().state is FAILED
 
-    def test_a_pod_that_cannot_be_heard_of_is_not_given_up(self, place, cluster, monkeypatch):
+    def test_a_pod_without_a_known_status_is_not_given_up(self, place, cluster, monkeypatch):
         """After a restart its Job may be found before its pod is: that runs, for longer than the time to start."""
         monkeypatch.setattr(executor, "TICK_SECONDS", 0.01)
         place.start("echo up; sleep 1000")
@@ -232,7 +232,7 @@ class TestNotStarting:
 class TestHealth:
     """Where nobody has asked, nothing is known; a green light would be a guess."""
 
-    def test_of_a_cluster_that_nobody_has_needed_nothing_is_said(self, place):
+    def test_an_unused_cluster_is_not_reported(self, place):
         assert place.executor.members() == ()
 
     def test_where_no_cluster_is_named_it_is_not_well_until_one_is(self, cluster, tmp_path):
@@ -298,7 +298,7 @@ class TestTrouble:
         cluster.is_away = False
         assert "deleted" in place.loss_of().detail
 
-    def test_of_the_attempts_of_other_nodes_nothing_is_said(self, place, cluster, tmp_path):
+    def test_the_attempts_of_other_nodes_are_not_reported(self, place, cluster, tmp_path):
         other = PodPlace(lambda: cluster, tmp_path / "other")
         other.open()
         assert place.run("true").state is SUCCEEDED

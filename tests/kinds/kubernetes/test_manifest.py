@@ -85,7 +85,7 @@ class TestManifest:
         pod = Pod("busybox", pod_spec={"restartPolicy": "OnFailure"})
         assert pod_spec(pod, {})["restartPolicy"] == "Never"
 
-    def test_the_job_and_its_pod_say_which_attempt_they_are(self):
+    def test_the_job_and_its_pod_are_labelled_with_their_attempt(self):
         made = manifest()
         for where in (made["metadata"], made["spec"]["template"]["metadata"]):
             assert where["annotations"]["evertick/run-id"] == KEY.run_id

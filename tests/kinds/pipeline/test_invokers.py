@@ -86,7 +86,7 @@ def test_a_program_that_is_given_up_is_ended_with_its_children(tmp_path):
     assert seen == ["here\n", ""]
 
 
-def test_a_call_that_was_told_to_end_is_waited_for_before_the_process_goes():
+def test_the_process_waits_for_a_cancelled_call_before_it_exits():
     told, seen = threading.Event(), []
 
     def slow_to_end(call):

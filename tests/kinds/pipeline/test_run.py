@@ -246,7 +246,7 @@ def test_how_many_items_may_fail(fail_when, is_failure, mode):
     assert (result.failure is not None) is is_failure
 
 
-def test_the_pipelines_own_threshold_stands_above_the_settings():
+def test_the_threshold_of_the_pipeline_overrides_the_settings():
     invoker = Scripted(broken_for("b", Answer(False, error="no")))
     assert run_pipeline(pipeline(), ".", invoker, fail_when=FailWhen(1)).failure is None
     assert run_pipeline(pipeline(failWhen=0), ".", invoker, fail_when=FailWhen(1)).failure is not None
@@ -350,7 +350,7 @@ def test_item_fields_win_over_parameters_and_a_missing_one_is_empty_later():
     assert sorted(invoker.prompts) == ["1-Latin-X", "2-Greek-"]
 
 
-def test_parameters_of_the_run_stand_above_those_of_the_pipeline_and_below_the_items():
+def test_parameters_of_the_run_override_the_pipeline_and_are_overridden_by_the_item():
     invoker = Scripted(lambda _: "ok")
     data = pipeline([{"a": "1"}, {"a": "2", "lang": "own"}], map={"prompt": "{{a}} {{lang}}"}, parameters={"lang": "x"})
     run_pipeline(data, ".", invoker, parameters={"lang": "given"})
