@@ -182,7 +182,7 @@ class MemberUnavailable(ExecutorUnavailable):
         self.member = member
         self.reason = reason
         self.seen_at = seen_at
-        """The instant at which the fleet last heard it; None where that is not known."""
+        """The instant at which the fleet last received a message of it; None: unknown."""
         self.detail = detail
 
     def of(self, member: str) -> MemberUnavailable:

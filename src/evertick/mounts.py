@@ -15,7 +15,7 @@ _NETWORK: Final = frozenset(
 
 
 def network_file_system(path: Path) -> str | None:
-    """The kind of network file system that a path is on; None for a local one, or where this cannot be told."""
+    """The kind of network file system that a path is on; None for a local or an unknown one."""
     found = find_network_drive([os.path.realpath(path)])
     return None if found is None else found[1]
 

@@ -326,7 +326,7 @@ class Node:
             if not self._writer.stop(timeout):
                 log.warning("service.stopped_with_unwritten_changes")
             if self._leadership is not None:
-                self._leadership.halt()  # while executors can still be told how long to continue
+                self._leadership.halt()  # while executors can still receive how long to continue
             for executor in self._executors.values():
                 executor.close()
             if self._leadership is not None:

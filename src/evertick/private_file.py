@@ -55,7 +55,7 @@ def own_key(path: Path) -> bytes:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Alone with a file: others who ask for the same wait. The lock is beside it, because the file is replaced."""
+    """Exclusive access to a file: other processes wait. The lock is beside it, because the file is replaced."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
     try:

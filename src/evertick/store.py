@@ -7,7 +7,7 @@ declares in `capabilities` what only some stores can do. Three rules hold for al
 - `commit` is one transaction: entries, watermarks, floors and answers are all there, or none is.
 - No occurrence is decided twice: an entry is refused when its occurrence has a line already, or lies inside a gap
   (`scheduled_for` .. `through`) of another line. A gap with a line of the schedule inside it refuses the whole batch
-  (`GapRefused`), because the watermark that goes with it would speak for what is not there.
+  (`GapRefused`), because the watermark that goes with it would vouch for entries that are missing.
 - Every call may be repeated after `StoreUnavailable`, whose outcome is unknown: an entry that is there already
   with the same `by` is ours, a change that is there already is applied, a lease that is held is renewed.
 
@@ -239,7 +239,7 @@ class LedgerReader(Protocol):
 
 
 class RequestAnnouncements(Protocol):
-    """A database that tells its clients of new requests; elsewhere a node polls for them."""
+    """A database that announces new requests to its clients; elsewhere a node polls for them."""
 
     def wait_for_requests(self, timeout_seconds: float) -> bool:
         """Wait until a request is submitted; one thread may do so while others use the store."""

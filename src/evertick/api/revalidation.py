@@ -1,4 +1,4 @@
-"""Tells a client that has an answer already that nothing changed, or only what did.
+"""Sends a client that has an answer already only what has changed, or that nothing has.
 
 Each JSON answer has an entity tag: a digest of all that it says but the current time, which is its first field. A
 request that names the tag (`If-None-Match`) gets 304 while the answer is the same. The question is always asked, so a

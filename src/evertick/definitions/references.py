@@ -1,4 +1,4 @@
-"""Whether the jobs of a folder fit together: who starts whom, and whether that ever ends."""
+"""Checks the references between the jobs of a folder: which job starts which, and that no chain is endless."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Report:
         self._errors.append(error)
 
     def adopt(self, error: DefinitionError, node: Node, field: str) -> None:
-        """An error that a deeper part raised about a value, told with the value's place."""
+        """An error that a deeper part raised about a value, reported at the value's place."""
         self.error(node, field, f"{field}: {error.reason}", error.hint)
 
     def suggest(self, name: str, known: Iterable[str]) -> str | None:
@@ -70,7 +70,7 @@ class Report:
         return f"Did you mean '{near}'?" if near else None
 
     def similar(self, name: str, known: Iterable[str]) -> str:
-        """`Similar fields: …`, if none is near enough for a suggestion; fifty names would help no one."""
+        """`Similar fields: …`, if none is near enough for a suggestion; fifty names would not help."""
         names = list(known)
         if len(names) <= NAMES_MAX:
             return f"Known fields: {', '.join(names)}."
@@ -79,7 +79,7 @@ class Report:
         return f"Similar fields: {', '.join(_by_likeness(name, names)[:NAMES_MAX])}."
 
     def origin(self, node: Node) -> Origin:
-        """Where a value was written, as `origins` of a job tells it."""
+        """Where a value was written, in the form of `Job.origins`."""
         return Origin(self.file, node.line)
 
     def _located(self, node: Node | None, field: str, reason: str, hint: str | None) -> DefinitionError:
@@ -153,7 +153,7 @@ class Section:
 
 
 def contradiction(one: ScalarNode, two: ScalarNode, named: Callable[[str], str], why: str, report: Report) -> None:
-    """Two fields that answer the same question, told at the later one."""
+    """Two fields that answer the same question, reported at the later one."""
     early, late = sorted((one, two), key=lambda key: (key.line, key.column))
     told = f": {why}." if why else "."
     reason = f"'{early.text}' on line {early.line} and '{late.text}' on line {late.line} contradict each other{told}"

@@ -131,7 +131,7 @@ def writable_by_others(folder: Path) -> list[Path]:
 
 
 class Stamp(NamedTuple):
-    """What tells one version of a file from another without reading it."""
+    """Distinguishes the versions of a file without reading it."""
 
     modified_ns: int
     changed_ns: int
@@ -141,7 +141,7 @@ class Stamp(NamedTuple):
 
 
 NO_STAMP: Final = Stamp(0, 0, 0, 0, 0)
-"""Of what bears the name of a definition and cannot be looked at; reading it tells why."""
+"""Of a file with the name of a definition that cannot be examined; reading it raises the reason."""
 
 
 class Listing(NamedTuple):

@@ -49,7 +49,7 @@ _PROBLEMS: Final = (
     ("found incompatible YAML", "this version of YAML is not known.", "Remove the %YAML line."),
 )
 
-# The same, told where the thing began and not where its end was missed.
+# The same, reported where the construct begins and not where its end is missing.
 _BEGUN: Final = (
     ("found unexpected end of stream", "a quote is opened here and never closed.", "Close the quote."),
     ("did not find expected ',' or ']'", "a list in brackets begins here and is not closed.", "Close it with ']'."),

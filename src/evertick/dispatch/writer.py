@@ -43,7 +43,7 @@ HOLD_SECONDS = 0.2
 The next scheduler asks the executors about runs whose launch was not written, so the wait breaks no promise.
 """
 HOLD_SECONDS_EACH = 0.000_03
-"""And so much longer for each of the launches: the loop takes up the reports of all of them before it tells one end."""
+"""And so much longer for each of the launches: the loop handles the reports of all of them before it writes one end."""
 
 
 class Writer:

@@ -182,7 +182,7 @@ class NodeThread:
                 log.exception("jobs.unread")
 
     def _serve(self) -> bool:
-        """Schedule until told to stop; False when another process has the ledger, and this one may wait for it."""
+        """Schedule until `stop` is called; False when another process has the ledger, and this one may wait for it."""
         folder = self._slot.folder
         if folder is not None:
             state_folder(folder)

@@ -212,7 +212,7 @@ class JobRegistry:
             return None
 
     def _keep(self, job_id: str, text: str | None, ledger: JobLedger | None, *, replaces: bool = False) -> None:
-        """In the ledger before anything else knows of it: what a call has returned survives a crash."""
+        """In the ledger before any other part has it: what a call has returned survives a crash."""
         if ledger is None:
             if text is None:
                 self._unsaved.pop(job_id, None)

@@ -110,7 +110,7 @@ def judge(state: State, turn: Turn) -> None:
 
 
 def report_missed(state: State, turn: Turn, job_id: str, deadline: Deadline) -> None:
-    """The ledger has it: say so."""
+    """Report it: the ledger has it."""
     state.statistics.deadlines_missed += 1
     job = state.jobs.get(job_id)
     if job is not None and job.deadlines is not None and job.deadlines.late_since is not None:

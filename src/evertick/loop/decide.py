@@ -285,7 +285,7 @@ def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
 
 
 def _forget_ends(state: State, changes: Iterable[Change]) -> None:
-    """The ledger has answered: it has these ends, or its owner was told of a refused one."""
+    """The ledger has answered: it has these ends, or a refused one was forwarded to its owner."""
     for change in changes:
         if change.state in TERMINAL:
             state.unwritten_ends.pop(change.key, None)

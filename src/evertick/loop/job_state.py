@@ -152,7 +152,7 @@ class JobState:
         return lane
 
     def lanes_in_turn(self) -> list[Lane]:
-        """Items first: their parents are active already, and go on only when the items have ended."""
+        """Items first: their parents are active already, and continue only when the items have ended."""
         lanes = list((self.lanes or {}).values())
         return sorted(lanes, key=lambda lane: not lane.is_of_item) if len(lanes) > 1 else lanes
 

@@ -70,7 +70,7 @@ def forward_unwritten(state: State, turn: Turn, runs: Iterable[OpenRun]) -> None
     """Report attempts that have ended here, of jobs that were taken: the new owner may believe that they are active.
 
     It waits for this node, which is alive, and no other node can tell. A report that the owner already has changes
-    nothing. All of them are reported, because this node does not know which one the ledger heard of last.
+    nothing. All of them are reported, because this node does not know which one the ledger has received last.
     """
     for run in runs:
         if run.executor != state.local_executor:
@@ -98,7 +98,7 @@ def _of_lost(state: State, message: RunLost | LaunchRefused | RunUnknown) -> tup
 
 
 def _note_orphan_report(state: State, turn: Turn, message: RunStarted | RunHeartbeat | StepsSeen) -> bool:
-    """It is active, and must say so to the node that started it: otherwise its owner would wait forever."""
+    """It is active, and must report that to the node that started it: otherwise its owner would wait forever."""
     run = state.orphans.get(message.key)
     if run is None or run.attempt != message.attempt:
         return False

@@ -275,7 +275,7 @@ def _open_backfill_lane(job: JobState, row: LedgerRow) -> None:
 
 
 def open_item_lane(job: JobState, key: RunKey) -> None:
-    """An item of a step has a lane of its own: no other run of its job is in its way, and it is in none's."""
+    """An item of a step has a lane of its own: it blocks no other run of its job, and none blocks it."""
     if job.lanes is None:
         job.lanes = {}
     job.lanes.setdefault(key.origin, Lane(ALONE))

@@ -119,7 +119,7 @@ class Turn:
             self._draft.rewound.add(job.job.id)
 
     def miss_deadline(self, job: JobState, deadline: Deadline) -> None:
-        """A deadline has passed without a success: that is settled in the transaction, and told when it is written."""
+        """A deadline has passed without a success: settled in the transaction, and reported when that is written."""
         self._draft.misses[job.job.id] = deadline
         self.keep_job(job)
 

@@ -291,7 +291,7 @@ class Lease(NamedTuple):
     expires_at: Instant
 
     def renewed(self, until: Instant) -> Lease:
-        """By its holder; what a keeper was told about runs is kept to."""
+        """By its holder. A lease of runs is never shortened, because keepers rely on it."""
         is_kept = self.name.startswith(RUNS_PREFIX)
         return self._replace(expires_at=max(until, self.expires_at) if is_kept else until)
 

@@ -220,7 +220,7 @@ def _skipping(context: Context, view: View, now: Instant) -> Iterator[AttentionI
 
 
 def _last_skipped(context: Context, job_ids: Sequence[str]) -> list[str]:
-    """Those of some jobs whose last occurrence may be a skip; of most jobs it ran, and one query tells."""
+    """Those of some jobs whose last occurrence may be a skip; of most jobs it ran, which one query shows."""
     newest = context.store.newest(job_ids, with_skips=True) if job_ids else {}
     # Behind a requested run there may be a skip.
     return [one for one in job_ids if one not in newest or newest[one][0].state is SKIPPED or newest[one][0].key.origin]

@@ -135,7 +135,7 @@ def message_of(request: Request) -> RequestMessage:
             overlap = Overlap(OverlapKind(payload["overlap"]), payload["limit"])
             return BackfillJob(request.id, request.job_id, payload["instants"], overlap, payload["gap_us"])
         case RequestKind.CHAIN:
-            # Without a state it is from a version that told of successes only.
+            # Without a state it is from a version that reported successes only.
             ended = RunState(payload.get("state", RunState.SUCCEEDED))
             run_id = payload.get("run", "")
             return UpstreamEnded(request.id, request.job_id, payload["upstream"], payload["at"], run_id, ended)

@@ -177,7 +177,7 @@ class Tokens:
         try:
             found = [_from_plain(plain) for plain in json.loads(content)["tokens"]]
         except (ValueError, KeyError, TypeError) as error:
-            # Fail closed: a file that cannot be read admits no one.
+            # Fail closed: a file that cannot be read admits no caller.
             raise SettingsError(
                 f"{self._path} is not a valid token file. Next: restore it, or move it away to start with none."
             ) from error

@@ -1,4 +1,4 @@
-"""What does an occurrence that is due do: does it start, wait, or give way to what was or is being done?"""
+"""What does an occurrence that is due do: does it start, wait, or is it skipped for an earlier or active run?"""
 
 from __future__ import annotations
 

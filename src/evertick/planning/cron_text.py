@@ -1,4 +1,4 @@
-"""How a schedule is said in English, from what it means rather than from how it was written."""
+"""Describes a schedule in English, by its meaning rather than by its text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MONTHS: tuple[str, ...] = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _CLOCK_TIMES_MAX = 6
-"""Times of day listed one by one; more are said as minutes and hours."""
+"""Times of day listed one by one; more are described as minutes and hours."""
 _EVERY_WEEKDAY = 0b1111111
 _EVERY_DATE = (1 << 32) - 2
 _EVERY_MONTH = (1 << 13) - 2
@@ -151,7 +151,7 @@ def _weekdays(rule: DayRule) -> list[str]:
     elif rule.weekdays == 0b1000001:
         said = ["weekends"]
     else:
-        # The week is said from Monday on.
+        # The week begins on Monday.
         said = [f"{_WEEKDAYS[day % 7]}s" for day in range(1, 8) if rule.weekdays >> day % 7 & 1]
     said += [f"the {_ordinal(nth)} {_WEEKDAYS[day]}" for day, nth in sorted(rule.nth_weekdays)]
     said += [f"the last {_WEEKDAYS[day]}" for day in _bits(rule.last_weekdays)]

@@ -20,7 +20,7 @@ from evertick.planning.schedules import At, CronSchedule, Schedule, compile_occu
 
 DUE_MAX = 100_000
 """Entries handed out at once: a year of a job that is due every second must not fill the memory."""
-_STALE_MIN = 64  # below this many left-overs the agenda is not worth making anew
+_STALE_MIN = 64  # below this many left-overs a new agenda is not worth its cost
 
 
 class Due(NamedTuple):
@@ -266,7 +266,7 @@ class OccurrenceIndex:
             self._compact()
 
     def _compact(self) -> None:
-        """Make the agenda anew once most of it is left over: churn costs little and leaves nothing behind."""
+        """Rebuild the agenda once most of it is left over: churn costs little and leaves nothing behind."""
         if self._agenda.stale > max(_STALE_MIN, len(self._groups)):
             self._agenda = _Agenda()
             for group in self._groups.values():

@@ -194,7 +194,7 @@ def exclusion_of(specs: Iterable[ScheduleSpec], at: Instant) -> Exclusion | None
     excluded = excluded_of(engines)
     if not excluded or any(isinstance(one, At) and one.instant == at for one in engines):
         return None
-    # The schedules of a job share one calendar: a moved occurrence lies on a day that is not excluded.
+    # The schedules of a job share one calendar: a moved occurrence is on a day that is not excluded.
     return excluded[0].exclusion(at)
 
 

@@ -169,7 +169,7 @@ def stretches(lines: Iterable[ScheduleLine], watermark: Instant | None) -> Itera
 
 
 class Coverage:
-    """What the lines of one job speak of."""
+    """What the lines of one job cover."""
 
     __slots__ = ("_ends", "_starts", "instants", "ordered")
 
@@ -195,7 +195,7 @@ class Coverage:
 
 
 def uncovered(job_id: str, stretch: Stretch, cover: Coverage) -> list[Lost]:
-    """The occurrences of a stretch that no line speaks of."""
+    """The occurrences of a stretch that no line covers."""
     if not stretch.schedules:
         return []
     lost: list[Lost] = []
@@ -236,7 +236,7 @@ def _without_line(
 
 
 def duplicates_of(rows: Sequence[LedgerRow]) -> list[RunKey]:
-    """Lines of one job, sorted by time, that speak of an instant which an earlier one speaks of."""
+    """Lines of one job, sorted by time, that cover an instant which an earlier one covers."""
     found: list[RunKey] = []
     reached: Instant | None = None
     for row in rows:

@@ -1,7 +1,7 @@
 """Where an attempt was put, as the ledger holds it: `fleet:ex-a`, or for a broadcast `fleet:*ex-a+,ex-b,ex-c`.
 
 In a broadcast the place in the list is the number of the shard, `+` means that it has succeeded, and an empty name that
-it was left out. So one text in the ledger says after a restart whom to ask, and which shards a retry repeats.
+it was left out. So one text in the ledger names the members to ask after a restart, and the shards to repeat.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Placement(NamedTuple):
 
 
 def parse_placement(text: str) -> Placement:
-    """The placement that a text of the ledger tells; `local@node` has no member that we could choose."""
+    """Parse the placement in the ledger; `local@node` has no member that we could choose."""
     executor, _, rest = text.partition(":")
     if not rest:
         return Placement(executor.partition("@")[0])

@@ -41,7 +41,7 @@ class Faults:
     failure: float = 0.05
     """The attempt ends as failed or timed out."""
     death: float = 0.0
-    """The attempt's executor dies, and says so."""
+    """The attempt's executor dies, and reports it."""
     silence: float = 0.0
     """The attempt falls silent; half of the time it returns with a result when no process waits for it."""
     refusal: float = 0.0

@@ -1,6 +1,6 @@
 """A fleet whose members freeze, disappear and are cut off: only the scheduler's side is production code.
 
-Each process of a node has a real scheduler's assignments. The hub only passes on what is said.
+Each process of a node has a real scheduler's assignments. The hub only forwards messages.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class SimulatedFleet:
             return
         station.assignments.tick(station.now)
         if station.is_connected and not station.down.is_cut:
-            station.assignments.listening(station.now)  # the hub says once a second that it would be heard
+            station.assignments.listening(station.now)  # the hub confirms once a second that its messages arrive
         station.look += 1
         station.is_listening_closely = self._misses_a_member(station)
         wait_us = TICK_US if station.is_listening_closely else CALM_US

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from evertick.operations.results.requests import RequestStatus, Why
 
 FRAME_SECONDS = 1.0
-"""Elapsed times are drawn anew this often."""
+"""Elapsed times are redrawn this often."""
 LOG_SECONDS = 0.5
 RETRY_SECONDS_MAX = 10.0
 REOPEN_SECONDS = 10.0
@@ -92,7 +92,7 @@ class _App:
         rows = self._rows(width, height)
         self._page.settle(self._found, rows)
         window = window_of(self._now(), widths_of(width).strip, self._page.hours)
-        # More than fits: a few lines further are shown before they are read anew.
+        # More than fits: a user can scroll a few lines before the next read.
         lanes = max(3 * rows, 30)
         held = self._found.timeline.offset
         is_held = held <= self._page.first and self._page.first + rows <= held + len(self._found.timeline.lanes)
@@ -136,7 +136,7 @@ class _App:
             self._is_reading_log = False
             if self._log is log:
                 log.take(part)
-            # A full part means that more is there already.
+            # A full part means that there is more to read.
             self._log_at = time.monotonic() + (0.0 if part.data else LOG_SECONDS)
 
         def otherwise(error: EvertickError) -> None:

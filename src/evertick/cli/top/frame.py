@@ -168,7 +168,7 @@ def _joined(parts: Sequence[Span]) -> list[Span]:
 def _alert(item: AttentionItem, width: int, now: Instant) -> Line:
     where = item.member or item.executor or item.node or item.file or ""
     if item.file:
-        # Of a long path, the name tells most.
+        # Of a long path, the name says most.
         where = f"{item.file.rpartition('/')[2]}:{item.line or 1}"
     text = " ".join(part for part in (where, item.text) if part)
     match item.kind:

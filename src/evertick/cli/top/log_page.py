@@ -39,7 +39,7 @@ class LogPart(NamedTuple):
 
 
 def read_part(operations: Operations, target: str, chosen: tuple[int, str] | None, offset: int | None) -> LogPart:
-    """The run, and its log from an offset on; without one the end of the log that tells most."""
+    """The run, and its log from an offset on; without one the end of the most relevant log."""
     detail = operations.run(target)
     last = max((log.attempt for log in detail.logs), default=0)
     logs = [log for log in detail.logs if log.attempt == last] if chosen is None else list(detail.logs)

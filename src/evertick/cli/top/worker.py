@@ -62,7 +62,7 @@ class Worker:
         self._calls.put((what, Reply(then, otherwise)))
 
     def reopen(self) -> None:
-        """Open the operations anew before the next call."""
+        """Reopen the operations before the next call."""
         self._is_outdated = True
 
     def wake(self) -> None:

@@ -163,11 +163,11 @@ class Announcer:
                 case Entry() | Change():
                     # A change to `running` without an instant only adds a detail to a run that continues.
                     is_news = fact.state in TERMINAL or (fact.state is RUNNING and _started_at(fact) is not None)
-                    is_news = is_news and fact.trigger is not Trigger.ITEM  # its parent's end tells of it
+                    is_news = is_news and fact.trigger is not Trigger.ITEM  # its parent's end reports it
                     if is_news and (subject := self._subject(fact.key.job_id)) is not None:
                         self._put((subject, Happening.of(fact)))
                 case MembersSeen(executor, members):
-                    # Every node sees the members; the one that owns the bucket of a name tells of it.
+                    # Every node sees the members; the owner of the bucket of a name reports it.
                     own = [member for member in members if self._owns(bucket_of(member.name))]
                     for message in self._members.seen(executor, own, self._now()):
                         self._put(message)

@@ -30,7 +30,7 @@ _INSIDE: Final[tuple[Network, ...]] = tuple(
     for text in (
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
         *("192.0.0.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"),
-        # By its number it is public; in a virtual machine of Azure it is the host, which tells secrets of the machine.
+        # By its number it is public; in a virtual machine of Azure it is the host, which returns secrets of it.
         "168.63.129.16/32",
         # `::/96` and `64:ff9b::/96` carry an IPv4 address, as `2002::/16` and `2001::/32` do.
         *("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "3fff::/20", "5f00::/16"),

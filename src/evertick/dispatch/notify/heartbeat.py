@@ -17,7 +17,7 @@ log = logging.getLogger("evertick.notify")
 class Heartbeat:
     """Pings an address regularly while `is_alive` reports that the loop runs.
 
-    It has a thread of its own: a loop that hangs must not be able to say that it does not.
+    It has a thread of its own: a loop that hangs must not report that it is healthy.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ log = logging.getLogger("evertick.fleet")
 RETRY_SECONDS = 10.0
 """How often unanswered launches and questions are sent again."""
 DEAF_SECONDS = 2.0
-"""A tick later than this was delayed with everything else here: members could not be heard meanwhile."""
+"""A tick later than this was delayed with everything else here: no message of a member could arrive meanwhile."""
 
 
 class Assignments:

@@ -143,7 +143,7 @@ def _extract(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path, left
         return 0
     path.parent.mkdir(parents=True, exist_ok=True)
     written = 0
-    # Exclusively: a repeated name, in whatever spelling, overwrites nothing.
+    # Exclusively: a repeated name, in any spelling, overwrites nothing.
     with opened.open(entry) as source, path.open("xb") as target:
         while chunk := source.read(_CHUNK):
             written += len(chunk)

@@ -132,7 +132,7 @@ class FleetExecutor:
         path: str,
         until: Instant | None,
     ) -> None:
-        """In the background: a large bundle takes a while, and members must be heard meanwhile."""
+        """In the background: a large bundle takes a while, and messages of members must be handled meanwhile."""
         attempt_id = (launch.key, launch.attempt)
         if attempt_id in self._packing:
             return

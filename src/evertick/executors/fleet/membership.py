@@ -51,7 +51,7 @@ class MemberState:
     """The same by the wall clock, for people."""
     is_connected: bool = True
     absent_since: float | None = None
-    """The start of the connection in which the hub said how long ago it last heard it; None: it did not."""
+    """The start of the connection in which the hub reported how long the member was silent; None: it did not."""
     is_forgotten: bool = False
     """Whether an operator removed it from the list; its attempts are still waited for."""
     ahead: tuple[int, ...] = ()
@@ -68,7 +68,7 @@ class MemberState:
 
 
 class Membership:
-    """Silence counts only while the connection works: over a dead one no member can be heard."""
+    """Silence counts only while the connection works: over a dead one no message arrives."""
 
     def __init__(self, settings: FleetSettings) -> None:
         self._silence = settings.silence_us / SECOND
@@ -160,14 +160,14 @@ class Membership:
         return self.is_connected and state is not None and state.is_connected
 
     def is_heard(self, name: str, now: float) -> bool:
-        """Whether it is connected and sent a heartbeat recently; a suspended one is connected and hears nothing."""
+        """Whether it is connected and sent a heartbeat recently; a suspended one is connected and receives nothing."""
         return self.is_member_connected(name) and now - self._members[name].heard_at <= self._silence
 
     def connected_names(self) -> list[str]:
         return sorted(name for name, state in self._members.items() if self.is_connected and state.is_connected)
 
     def silence_of(self, name: str, now: float) -> float | None:
-        """For how many seconds a member could have been heard and was not; None: unknown."""
+        """For how many seconds a member sent nothing although it could have; None: unknown."""
         if self._connected_at is None:
             return None
         state = self._members.get(name)
@@ -184,7 +184,7 @@ class Membership:
     def awaited_names(self, now: float) -> list[str]:
         """Members that are away and may still run what was launched there.
 
-        Of one that the hub named as absent, the silence before this connection counts too: the hub would have heard it.
+        For one that the hub named as absent, the silence before this connection counts too.
         """
         return [name for name, state in self._members.items() if not state.is_connected and self._may_run(name, now)]
 

@@ -16,7 +16,7 @@ from evertick.settings.parts import FleetSettings
 
 PORT = 8786
 LEASE_US: Final = FleetSettings().lease_us
-"""Long enough to restart the hub: members end their attempts when they do not hear it for this long."""
+"""Long enough to restart the hub: members end their attempts when they receive nothing from it for this long."""
 CA_FILE, CERT_FILE, KEY_FILE = "ca.pem", "cert.pem", "key.pem"
 NEXT_KEY_FILE = "next-key.pem"
 """The key of a certificate that is being written; it replaces the key once the certificate is in place."""

@@ -129,7 +129,7 @@ class Part:
     launch: bytes = b""
     """The lines of the launch, sent again until answered."""
     since: float = 0.0
-    """When it was last sent or heard of."""
+    """When it was last sent, or last reported."""
     asked: set[str] = field(default_factory=set)
     """Members that were asked and have not answered, where its member is unknown."""
     denied: set[str] = field(default_factory=set)

@@ -18,7 +18,7 @@ from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 
 BACKLOG_MAX = 64 * 1024 * 1024
-"""Unsent bytes for a scheduler that does not read; then it is disconnected, and told again when it reconnects."""
+"""Unsent bytes for a scheduler that does not read; then it is disconnected; a new connection receives them again."""
 
 
 class Handler(Protocol):

@@ -1,4 +1,4 @@
-"""What is asked of a container engine, over its Unix socket: Docker's API, which Podman speaks too."""
+"""The requests to a container engine over its Unix socket: Docker's API, which Podman has too."""
 
 from __future__ import annotations
 

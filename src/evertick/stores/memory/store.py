@@ -299,7 +299,7 @@ class MemoryStore:
         for job_id in {job_id for job_id in job_ids if job_id in self._jobs}:
             rows: list[LedgerRow] = []
             for row in self._walk(RunFilter(job_ids=[job_id], states=states), count=count + 1):
-                # All of one instant: which of them is newer is not told by their places.
+                # All of one instant: their places do not show which of them is newer.
                 if len(rows) >= count and row.key.scheduled_for != rows[-1].key.scheduled_for:
                     break
                 rows.append(row)

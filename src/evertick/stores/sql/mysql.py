@@ -153,7 +153,7 @@ def _prepare(connection: pymysql.connections.Connection[pymysql.cursors.Cursor])
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         if product == "MariaDB":  # MySQL has no such settings
             cursor.execute(f"SET SESSION idle_write_transaction_timeout = {IDLE_SECONDS}")
-            # To MariaDB a transaction that has only locked rows is one that reads; it stands in the way all the same.
+            # To MariaDB a transaction that has only locked rows is one that reads; it blocks others all the same.
             cursor.execute(f"SET SESSION {_IDLE_READER} = {IDLE_SECONDS}")
     connection.commit()
 

@@ -17,7 +17,7 @@ from evertick.stores.sql.store import SqlStore, unavailable
 CONNECT_SECONDS: Final = 10
 READERS: Final = 8
 IDLE_SECONDS: Final = 4
-"""A node that freezes inside a transaction keeps its locks from everybody else no longer than this, where the server
+"""A node that freezes inside a transaction keeps its locks from other nodes no longer than this, where the server
 supports that. Less than a lease, so that the node that takes over its jobs does not wait for it."""
 MIGRATION_IDLE_SECONDS: Final = 60
 """The same while a node migrates: it loads Alembic between two statements, which takes seconds on a busy machine."""
