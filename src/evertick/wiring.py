@@ -16,7 +16,7 @@ from evertick.executors.fleet.settings import Certificates, certificates_of, fle
 from evertick.executors.kubernetes.executor import KubernetesExecutor
 from evertick.executors.local import LocalExecutor
 from evertick.kinds.docker import AUTH_FILE, MOUNTS, SOCKET
-from evertick.kinds.docker.engine import Engine, EngineAway, EngineError
+from evertick.kinds.docker.engine import Engine, EngineError, EngineUnavailable
 from evertick.kinds.kubernetes.cluster import Access, connect
 from evertick.kinds.kubernetes.program import CONTEXT, INSTANCE, KUBECONFIG, NAMESPACE, START
 from evertick.location import Location
@@ -88,7 +88,7 @@ class EngineProbe(NamedTuple):
 def probe_engine(socket: Path) -> EngineProbe:
     try:
         return EngineProbe(Engine(str(socket)).ping())
-    except (EngineAway, EngineError) as error:
+    except (EngineUnavailable, EngineError) as error:
         return EngineProbe(problem=str(error))
 
 

@@ -11,7 +11,7 @@ import pytest
 from evertick.api import loop_priority as courtesy_module
 from evertick.api.app import make_app
 from evertick.api.factory import open_app_state
-from evertick.api.loop_priority import AT_ONCE, LoopFirst
+from evertick.api.loop_priority import AT_ONCE, YieldToLoop
 from evertick.definitions.source import Folder
 from evertick.operations.tokens import Role
 from evertick.settings import Settings
@@ -39,7 +39,7 @@ def noting(look: Callable[[], bool]) -> tuple[list[bool], Callable[[], bool]]:
 
 def test_a_question_begins_when_the_loop_has_fired():
     seen, look = noting(looks(True, True))
-    loop_priority = LoopFirst(look)
+    loop_priority = YieldToLoop(look)
     with loop_priority:
         assert seen == [True, True, False]
     asyncio.run(loop_priority.wait())
@@ -48,7 +48,7 @@ def test_a_question_begins_when_the_loop_has_fired():
 
 def test_a_long_answer_pauses_for_the_loop_between_its_parts_and_no_other_does():
     seen, look = noting(looks(False, True, True, False, True))
-    loop_priority = LoopFirst(look)
+    loop_priority = YieldToLoop(look)
     loop_priority.breathe()
     assert seen == []
     with loop_priority:
@@ -75,7 +75,7 @@ def test_a_store_that_answers_in_the_loops_process_lets_it_go_first(tmp_path):
 
 def test_a_loop_that_is_always_busy_does_not_close_the_door(monkeypatch):
     monkeypatch.setattr(courtesy_module, "LONGEST_SECONDS", 0.01)
-    loop_priority = LoopFirst(lambda: True)
+    loop_priority = YieldToLoop(lambda: True)
     with loop_priority:
         asyncio.run(loop_priority.wait())
 
@@ -84,7 +84,7 @@ def test_a_long_answer_has_the_patience_of_a_short_one(monkeypatch):
     monkeypatch.setattr(courtesy_module, "LONGEST_SECONDS", 0.02)
     monkeypatch.setattr(courtesy_module, "REGAINED_IN", 1e9)
     looked, look = noting(lambda: True)
-    loop_priority = LoopFirst(look)
+    loop_priority = YieldToLoop(look)
     with loop_priority:
         used = len(looked)
         for _ in range(100):
@@ -94,7 +94,7 @@ def test_a_long_answer_has_the_patience_of_a_short_one(monkeypatch):
 
 
 def test_few_work_at_once():
-    loop_priority = LoopFirst(lambda: False)
+    loop_priority = YieldToLoop(lambda: False)
     inside, most, lock, met = 0, 0, threading.Lock(), threading.Barrier(AT_ONCE)
 
     def work():
@@ -125,7 +125,7 @@ def test_few_work_at_once():
 def test_only_background_work_takes_a_slot(store, tmp_path, path, is_polite):
     taken = []
 
-    class Counting(LoopFirst):
+    class Counting(YieldToLoop):
         def __enter__(self):
             taken.append(path)
             super().__enter__()

@@ -11,7 +11,7 @@ from evertick.cli.overview import tables_of
 from evertick.cli.tables import plain_table, width_of
 from evertick.cli.top.frame import Freshness, draw, job_rows, once, widths_of
 from evertick.cli.top.log_page import LogPage, read_part
-from evertick.cli.top.page import Act, ActionKind, Mode, OpenLog, Page, Plain
+from evertick.cli.top.page import ActionKind, Mode, OpenLog, Page, Plain, SendRequest
 from evertick.cli.top.snapshot import Question, Snapshot, read_snapshot
 from evertick.cli.top.strip import scale_of, window_of
 from evertick.cli.top.styled import ansi, cell, cut, plain
@@ -176,10 +176,10 @@ def press(page: Page, found: Snapshot, *keys: str) -> object:
 @pytest.mark.parametrize(
     ("keys", "command"),
     [
-        pytest.param("ry", Act(ActionKind.RUN, "bad"), id="run"),
-        pytest.param("py", Act(ActionKind.PAUSE, "bad"), id="pause"),
-        pytest.param("cy", Act(ActionKind.CANCEL, "bad"), id="cancel"),
-        pytest.param("ty", Act(ActionKind.RETRY, "bad@2026-03-02T09:00:00Z"), id="retry"),
+        pytest.param("ry", SendRequest(ActionKind.RUN, "bad"), id="run"),
+        pytest.param("py", SendRequest(ActionKind.PAUSE, "bad"), id="pause"),
+        pytest.param("cy", SendRequest(ActionKind.CANCEL, "bad"), id="cancel"),
+        pytest.param("ty", SendRequest(ActionKind.RETRY, "bad@2026-03-02T09:00:00Z"), id="retry"),
         pytest.param("rn", None, id="no"),
         pytest.param("r ", None, id="any other key is no"),
         pytest.param("l", OpenLog("bad"), id="logs"),
@@ -199,7 +199,7 @@ def test_a_paused_job_is_resumed_by_the_key_that_paused_it():
     found = replace(found, timeline=replace(found.timeline, lanes=(paused, *found.timeline.lanes[1:])))
     page = Page()
     page.settle(found, 10)
-    assert press(page, found, "p", "y") == Act(ActionKind.RESUME, "bad")
+    assert press(page, found, "p", "y") == SendRequest(ActionKind.RESUME, "bad")
 
 
 def test_a_job_without_failures_has_nothing_to_retry():

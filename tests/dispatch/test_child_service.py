@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from evertick.dispatch.child_service import ChildService, Patience, module_command
+from evertick.dispatch.child_service import ChildService, RestartTimes, module_command
 
 pytestmark = pytest.mark.slow
 
-SOON = Patience(first_seconds=0.01, longest_seconds=0.05, stop_seconds=60)
+SOON = RestartTimes(first_seconds=0.01, longest_seconds=0.05, stop_seconds=60)
 LIMIT = 180.0
 
 
@@ -43,7 +43,7 @@ def python(code: str) -> list[str]:
 
 @contextmanager
 def beside(
-    command: list[str], patience: Patience = SOON, *, shows_life: bool = False, **environ: str
+    command: list[str], patience: RestartTimes = SOON, *, shows_life: bool = False, **environ: str
 ) -> Iterator[ChildService]:
     child_service = ChildService("web", command, {**os.environ, **environ}, patience, shows_life=shows_life)
     child_service.start()
@@ -65,7 +65,7 @@ def test_a_child_that_dies_is_started_again(caplog):
 
 
 def test_a_child_that_always_dies_is_tried_ever_more_seldom(caplog):
-    patience = Patience(first_seconds=0.01, longest_seconds=0.04, stop_seconds=60)
+    patience = RestartTimes(first_seconds=0.01, longest_seconds=0.04, stop_seconds=60)
     with beside(["false"], patience):
         wait_for(lambda: caplog.text.count("again_in=0.04s") >= 2, "it was not tried often enough")
     waits = [record.args[2] for record in caplog.records if "again_in" in record.msg]
@@ -81,7 +81,7 @@ def test_a_child_that_ignores_sigterm_is_killed(tmp_path, caplog):
     ready = tmp_path / "ready"
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     code = f"{deaf}; open({str(ready)!r}, 'w'); time.sleep(600)"
-    with beside(python(code), Patience(stop_seconds=0.2)) as child_service:
+    with beside(python(code), RestartTimes(stop_seconds=0.2)) as child_service:
         wait_for(ready.exists, "it was not started")
         pid = child_service.state["pid"]
     assert "child.killed" in caplog.text
@@ -89,7 +89,7 @@ def test_a_child_that_ignores_sigterm_is_killed(tmp_path, caplog):
 
 
 def test_a_stop_does_not_wait_for_the_next_try():
-    with beside(["false"], Patience(first_seconds=600)) as child_service:
+    with beside(["false"], RestartTimes(first_seconds=600)) as child_service:
         wait_for(lambda: child_service.starts == 1, "it was not started")
     assert child_service.starts == 1
 
@@ -106,7 +106,7 @@ SIGNS = "import time\nwhile True: print('.', flush=True); time.sleep(0.05)"
 
 
 def test_a_child_that_shows_life_is_left_alone():
-    patience = Patience(first_seconds=0.01, stop_seconds=60, start_seconds=60, silence_seconds=5)
+    patience = RestartTimes(first_seconds=0.01, stop_seconds=60, start_seconds=60, silence_seconds=5)
     with beside(python(SIGNS), patience, shows_life=True) as child_service:
         wait_for(lambda: child_service.state["pid"] is not None, "it was not started")
         first = child_service.state["pid"]
@@ -118,7 +118,7 @@ def test_a_child_that_shows_life_is_left_alone():
 @pytest.mark.parametrize("hangs", ["at its start", "later"])
 def test_a_child_that_hangs_is_killed_and_started_again(tmp_path, caplog, hangs):
     """Stopped by a signal it hangs as one in an endless computation does: it cannot be asked to end."""
-    patience = Patience(
+    patience = RestartTimes(
         first_seconds=0.01, stop_seconds=60, start_seconds=0.3 if hangs == "at its start" else 60, silence_seconds=0.3
     )
     ready = tmp_path / "ready"
@@ -135,7 +135,7 @@ def test_a_child_that_hangs_is_killed_and_started_again(tmp_path, caplog, hangs)
 
 def test_a_child_that_starts_slowly_gets_more_time_for_each_start(tmp_path, caplog):
     """Each start takes longer than the first may: the machine is busy with something else."""
-    patience = Patience(first_seconds=0.01, stop_seconds=60, start_seconds=0.05, silence_seconds=60)
+    patience = RestartTimes(first_seconds=0.01, stop_seconds=60, start_seconds=0.05, silence_seconds=60)
     ready = tmp_path / "ready"
     slow = f"import time; time.sleep(0.5); open({str(ready)!r}, 'w')\n{SIGNS}"
     with beside(python(slow), patience, shows_life=True) as child_service:

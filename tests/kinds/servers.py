@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from evertick.kinds.docker.engine import Engine, EngineAway
+from evertick.kinds.docker.engine import Engine, EngineUnavailable
 from tests import provision, supervisor
 from tests.executors.local_runs import until
 from tests.ports import free_port
@@ -260,7 +260,7 @@ class PodmanServer(Supervised):
         self.check()
         try:
             Engine(str(self.socket)).ping()
-        except EngineAway:
+        except EngineUnavailable:
             return False
         return True
 

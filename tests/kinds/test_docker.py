@@ -18,7 +18,7 @@ from evertick.executors.keeper.procfs import is_alive
 from evertick.executors.keeper.recovery import UNKNOWN_EXIT, VANISHED
 from evertick.kinds import PAYLOAD_FD, StepError
 from evertick.kinds.docker.__main__ import end_of
-from evertick.kinds.docker.engine import Engine, EngineAway, EngineError, split_image
+from evertick.kinds.docker.engine import Engine, EngineError, EngineUnavailable, split_image
 from evertick.kinds.docker.program import (
     INSTANCE,
     Allowed,
@@ -558,7 +558,7 @@ def test_a_killed_keeper_leaves_no_container_once_its_attempt_is_stopped(place, 
 
 
 def test_an_engine_that_is_not_there_is_explained(tmp_path):
-    with pytest.raises(EngineAway, match="No such file"):
+    with pytest.raises(EngineUnavailable, match="No such file"):
         Engine(str(tmp_path / "socket")).ping()
 
 

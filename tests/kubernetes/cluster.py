@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from evertick.kinds.kubernetes.cluster import Access, ApiAway, ApiError, Cluster, connect
+from evertick.kinds.kubernetes.cluster import Access, ApiError, ApiUnavailable, Cluster, connect
 from tests import supervisor
 from tests.kubernetes.binaries import Unobtainable, folder_of_binaries
 from tests.kubernetes.images import PAUSE, write_images
@@ -276,7 +276,7 @@ class RealCluster:
     def _wait_for(self, what: str, is_there: Callable[[], bool], program: str) -> None:
         deadline = time.monotonic() + READY_SECONDS
         while True:
-            with suppress(ApiAway, ApiError):
+            with suppress(ApiUnavailable, ApiError):
                 if is_there():
                     return
             if self._programs[program].has_ended or time.monotonic() > deadline:

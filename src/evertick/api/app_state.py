@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from evertick.api.feed import Feed
-from evertick.api.loop_priority import LoopPriority, NoPriority
+from evertick.api.loop_priority import LoopPriority, NeverYield
 from evertick.api.sessions import Sessions
 from evertick.model.instant import Instant
 from evertick.model.node_address import NodeAddress
@@ -106,7 +106,7 @@ class AppState:
     """The host names that this server accepts, in lower case."""
     members: Members | None = None
     """None: there are no members to drain."""
-    loop_priority: LoopPriority = field(default_factory=NoPriority)
+    loop_priority: LoopPriority = field(default_factory=NeverYield)
     site: Site | None = None
     """The page's files; None if they were not built."""
 

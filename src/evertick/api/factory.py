@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from evertick.api.app_state import KEY_FILE, AppState, Limiter, Members
 from evertick.api.feed import RESET, Feed
 from evertick.api.log_endpoint import address_of
-from evertick.api.loop_priority import LoopFirst, NoPriority
+from evertick.api.loop_priority import NeverYield, YieldToLoop
 from evertick.api.sessions import Sessions
 from evertick.api.site import find_site
 from evertick.definitions.source import Folder
@@ -112,7 +112,7 @@ def open_app_state(
 
     name, key = node or settings.node or socket.gethostname(), own_key(state_folder / KEY_FILE)
     node_token = hmac.new(key, b"logs for other nodes", "sha256").hexdigest() if is_shared else ""
-    loop_priority = NoPriority() if is_firing is None else LoopFirst(is_firing)
+    loop_priority = NeverYield() if is_firing is None else YieldToLoop(is_firing)
     store.pause_reads_with(loop_priority.breathe)
     operations = LocalOperations(
         store,

@@ -37,7 +37,7 @@ class LoopPriority(Protocol):
     ) -> None: ...
 
 
-class NoPriority:
+class NeverYield:
     """For a server without a scheduler in the same process."""
 
     async def wait(self) -> None:
@@ -56,7 +56,7 @@ class NoPriority:
         return
 
 
-class _Mine(threading.local):
+class _ThreadState(threading.local):
     """The state of this thread."""
 
     is_asked = False
@@ -66,11 +66,11 @@ class _Mine(threading.local):
     waited_at = 0.0
 
 
-class LoopFirst:
+class YieldToLoop:
     def __init__(self, is_firing: Callable[[], bool]) -> None:
         self._is_firing = is_firing
         self._places = threading.Semaphore(AT_ONCE)
-        self._mine = _Mine()
+        self._mine = _ThreadState()
 
     async def wait(self) -> None:
         give_up_at = time.monotonic() + LONGEST_SECONDS

@@ -21,7 +21,7 @@ _NOT_FOR_OTHERS: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RestartTimes:
     first_seconds: float = 1.0
     """The wait before the first restart; it doubles each time."""
     longest_seconds: float = 60.0
@@ -56,7 +56,7 @@ class ChildService:
         name: str,
         command: Sequence[str],
         environ: Mapping[str, str] | None = None,
-        patience: Patience | None = None,
+        patience: RestartTimes | None = None,
         *,
         shows_life: bool = False,
     ) -> None:
@@ -65,7 +65,7 @@ class ChildService:
         self._command = list(command)
         inherited = os.environ if environ is None else environ
         self._environ = {key: value for key, value in inherited.items() if key not in _NOT_FOR_OTHERS}
-        self._patience = patience or Patience()
+        self._patience = patience or RestartTimes()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None

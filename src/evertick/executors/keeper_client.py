@@ -34,7 +34,7 @@ RECEIVE = 256 * 1024
 PINGS_PER_TIMEOUT = 3
 
 
-class KeeperHangs(Exception):
+class KeeperUnresponsive(Exception):
     """The keeper's process exists and does not answer."""
 
     def __init__(self, pid: int | None, seconds: float) -> None:
@@ -220,7 +220,7 @@ class KeeperClient:
                 return
             try:
                 sock = self._connect()
-            except KeeperHangs as hangs:
+            except KeeperUnresponsive as hangs:
                 self._replace(hangs)
                 continue
             except OSError as error:
@@ -240,7 +240,7 @@ class KeeperClient:
                         with self._sending:
                             self._open = None
                 wait = RETRY_FIRST_SECONDS
-            except KeeperHangs as hangs:
+            except KeeperUnresponsive as hangs:
                 if not self._replace(hangs):
                     time.sleep(wait)
                     wait = min(wait * 2, RETRY_MAX_SECONDS)
@@ -270,14 +270,14 @@ class KeeperClient:
                 waited = time.monotonic() - began
             if waited > max(DEAF_SECONDS, self._timeout_seconds):
                 # A keeper holds the folder and accepts no connection: it hangs, or its socket was removed.
-                raise KeeperHangs(self._process.locked_by(), waited)
+                raise KeeperUnresponsive(self._process.locked_by(), waited)
             answer = self._process.start(READY_SECONDS)
             if answer == b"taken\n":
                 time.sleep(LOCKED_SECONDS)  # another keeper is about to listen, or about to exit
             elif answer != b"ready\n":
                 raise OSError(f"the keeper did not start; see {self.folder / 'keeper.log'}")
 
-    def _replace(self, hangs: KeeperHangs) -> bool:
+    def _replace(self, hangs: KeeperUnresponsive) -> bool:
         """Kill a keeper that hangs; the next one finds its runs in the journal and continues them."""
         log.error("keeper.not_answering folder=%s pid=%s seconds=%.0f", self.folder, hangs.pid, hangs.seconds)
         is_gone = hangs.pid is not None and self._process.kill(hangs.pid)
@@ -344,7 +344,7 @@ class KeeperClient:
                     self._listener.keeper_sent(self, messages)
             elif liveness.has_timed_out(time.monotonic()) and not self._is_closing:
                 # Only when there was nothing to read: it may be this process that was suspended.
-                raise KeeperHangs(self.pid, liveness.silent_seconds(time.monotonic()))
+                raise KeeperUnresponsive(self.pid, liveness.silent_seconds(time.monotonic()))
             needs_tick = self._listener.keeper_tick()
 
     def _greeted(self, hello: protocol.Message, liveness: Liveness) -> bool:

@@ -18,7 +18,7 @@ _SLACK = 2 * DAY
 """Further than this no local time is from UTC."""
 
 
-class Piece(NamedTuple):
+class DayPiece(NamedTuple):
     """From `start` up to and without `end` it is this day, without a change of the clock."""
 
     start: Instant
@@ -62,7 +62,7 @@ class ZoneDays:
             number -= 1
         return (local - self._intervals[0].offset) * SECOND
 
-    def pieces(self, start: Instant, end: Instant) -> Iterator[Piece]:
+    def pieces(self, start: Instant, end: Instant) -> Iterator[DayPiece]:
         """The days of `(start, end]` in order."""
         at = start + 1
         while at <= end:
@@ -72,7 +72,7 @@ class ZoneDays:
             midnight = (day + 1) * DAY - interval.offset
             is_last = number + 1 == len(self._intervals)
             stop = min((midnight if is_last else min(midnight, interval.end)) * SECOND, end + 1)
-            yield Piece(at, stop, day)
+            yield DayPiece(at, stop, day)
             at = stop
 
     def same_time(self, instant: Instant, day: Day) -> Instant | None:

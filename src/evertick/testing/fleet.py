@@ -38,7 +38,7 @@ LOGS: Final = b'["logs"'
 """How a question about logs begins; no member here has logs."""
 
 
-class Trouble(StrEnum):
+class MemberFault(StrEnum):
     """A fault of a member."""
 
     KILLED = "its worker is killed"
@@ -338,35 +338,37 @@ class SimulatedFleet:
 
     def _trouble(self, name: str) -> None:
         if name not in self._is_troubled:
-            self._befall(name, self._random.choice(tuple(Trouble)), self._random.randrange(SECOND, 3 * self._lease_us))
+            self._befall(
+                name, self._random.choice(tuple(MemberFault)), self._random.randrange(SECOND, 3 * self._lease_us)
+            )
 
-    def _befall(self, name: str, trouble: Trouble, for_us: int) -> None:
+    def _befall(self, name: str, trouble: MemberFault, for_us: int) -> None:
         self._trace.add(name, "%s for %s s", trouble, for_us // SECOND)
         self._is_troubled.add(name)
         member, until = self._members[name], self._timeline.now + for_us
         is_long = for_us > self._ttl_us
         match trouble:
-            case Trouble.KILLED | Trouble.REBOOTED:
+            case MemberFault.KILLED | MemberFault.REBOOTED:
                 self._out[name].cut(until, is_lossy=True)
                 self._in[name].cut(until, is_lossy=True)
-                if trouble is Trouble.REBOOTED:
+                if trouble is MemberFault.REBOOTED:
                     member.reboot()
                 member.is_worker_there = False
                 self._miss(name, self._connection[name])
-            case Trouble.FROZEN | Trouble.ASLEEP:
+            case MemberFault.FROZEN | MemberFault.ASLEEP:
                 # What is sent to it lies in its buffers, and is read when it goes on.
                 member.is_worker_frozen = True
                 self._out[name].cut(until, is_lossy=False)
                 self._in[name].cut(until, is_lossy=False)
-                if trouble is Trouble.ASLEEP:
+                if trouble is MemberFault.ASLEEP:
                     member.freeze(until)
-            case Trouble.CUT | Trouble.MUTE:
+            case MemberFault.CUT | MemberFault.MUTE:
                 self._out[name].cut(until, is_lossy=is_long)
-                if trouble is Trouble.CUT:
+                if trouble is MemberFault.CUT:
                     self._in[name].cut(until, is_lossy=is_long)
-            case Trouble.DEAF:
+            case MemberFault.DEAF:
                 self._in[name].cut(until, is_lossy=False)
-        if is_long and trouble is not Trouble.DEAF:
+        if is_long and trouble is not MemberFault.DEAF:
             self._timeline.after(self._ttl_us, self._miss, name, self._connection[name])
         self._timeline.at(until + SECOND, self._recover, name)
 
@@ -408,7 +410,7 @@ class SimulatedFleet:
         self._hub_away_until = self._timeline.now + for_us
         for name in self._members:
             if name not in self._is_troubled:
-                self._befall(name, Trouble.CUT, self._ttl_us + for_us)
+                self._befall(name, MemberFault.CUT, self._ttl_us + for_us)
                 self._miss(name, self._connection[name])
         for station in self._stations.values():
             if station.is_connected and not station.up.is_cut:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from evertick.dispatch.notify.rules import Happening, Message, Subject
+from evertick.dispatch.notify.rules import Message, RunChange, Subject
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.lifecycle import SKIPPED, RunState, SkipReason
 from evertick.model.notify import Mail, NotifyEvent, Route, Webhook
@@ -24,14 +24,14 @@ def subject(*events: NotifyEvent, **known: Any) -> Subject:
     return Subject("report", "Daily report", routes, **known)
 
 
-def ended(state: RunState, minute: int = 0, **known: Any) -> Happening:
+def ended(state: RunState, minute: int = 0, **known: Any) -> RunChange:
     at = NOON + minute * MINUTE
-    return Happening(RunKey("report", at), state, at + SECOND, **known)
+    return RunChange(RunKey("report", at), state, at + SECOND, **known)
 
 
-def skipped(reason: SkipReason, minute: int = 0, **known: Any) -> Happening:
+def skipped(reason: SkipReason, minute: int = 0, **known: Any) -> RunChange:
     at = NOON + minute * MINUTE
-    return Happening(RunKey("report", at), SKIPPED, at, reason, **known)
+    return RunChange(RunKey("report", at), SKIPPED, at, reason, **known)
 
 
 def message(number: int = 0, *channels: Webhook | Mail, text: str = "It failed.", detail: str = "") -> Message:

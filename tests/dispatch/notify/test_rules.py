@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.dispatch.notify.announcer import Notifier, subject_of
-from evertick.dispatch.notify.rules import Happening, RateLimits, SendHistory, Subject, flush, judge
+from evertick.dispatch.notify.rules import RateLimits, RunChange, SendHistory, Subject, flush, judge
 from evertick.model.constraint import MaxExpectedRunTime
 from evertick.model.instant import HOUR, MINUTE, SECOND, to_text
 from evertick.model.job import Job
@@ -109,12 +109,12 @@ def test_a_cancelled_run_neither_is_a_recovery_nor_hides_one():
     ],
 )
 def test_a_run_that_starts_late(late_us, known, is_told):
-    happening = Happening(RunKey("report", NOON), RUNNING, NOON + late_us, started_at=NOON + late_us, **known)
+    happening = RunChange(RunKey("report", NOON), RUNNING, NOON + late_us, started_at=NOON + late_us, **known)
     assert (events([happening], LATE) == [LATE]) is is_told
 
 
 def test_a_requested_run_is_never_late():
-    happening = Happening(RunKey("report", NOON, "request"), RUNNING, NOON + HOUR)
+    happening = RunChange(RunKey("report", NOON, "request"), RUNNING, NOON + HOUR)
     assert events([happening], LATE) == []
 
 
@@ -296,9 +296,9 @@ def test_no_more_messages_than_the_limit_are_sent_in_any_window(run, limit):
 def test_an_entry_and_a_change_of_the_ledger_are_happenings():
     key = RunKey("report", NOON)
     entry = Entry(key, SKIPPED, Trigger.SCHEDULER, NOON + 5, SkipReason.CAP, NOON + HOUR, 60, "too many")
-    assert Happening.of(entry) == Happening(key, SKIPPED, NOON + 5, SkipReason.CAP, 60, NOON + HOUR, detail="too many")
+    assert RunChange.of(entry) == RunChange(key, SKIPPED, NOON + 5, SkipReason.CAP, 60, NOON + HOUR, detail="too many")
     change = Change(key, RunState.FAILED, NOON + 9, attempt=2, exit_code=3, detail="boom")
-    assert Happening.of(change) == Happening(key, FAILED, NOON + 9, attempt=2, exit_code=3, detail="boom")
+    assert RunChange.of(change) == RunChange(key, FAILED, NOON + 9, attempt=2, exit_code=3, detail="boom")
 
 
 def test_a_job_defines_its_own_lateness():
@@ -323,7 +323,7 @@ def test_the_notifier_hands_over_what_is_reported_now_and_later():
 
 
 def test_a_stuck_entry_is_reported_to_the_channels_for_lateness():
-    one = Happening(RunKey("etl", NOON), PLANNED, NOON + HOUR, is_stuck=True)
+    one = RunChange(RunKey("etl", NOON), PLANNED, NOON + HOUR, is_stuck=True)
     (message,) = judge(SendHistory(), subject(LATE), one, NEVER_QUIET)
     assert message.event == LATE
     assert "was stuck in state planned. The scheduler has resumed it." in message.text
@@ -331,7 +331,7 @@ def test_a_stuck_entry_is_reported_to_the_channels_for_lateness():
 
 
 def test_a_missed_deadline_is_reported_to_the_channels_for_deadlines():
-    one = Happening(RunKey("etl", NOON), PLANNED, NOON + HOUR, missed_deadline=NOON + MINUTE)
+    one = RunChange(RunKey("etl", NOON), PLANNED, NOON + HOUR, missed_deadline=NOON + MINUTE)
     (message,) = judge(SendHistory(), subject(NotifyEvent.DEADLINE_MISSED), one, NEVER_QUIET)
     assert message.event == NotifyEvent.DEADLINE_MISSED
     due, deadline = to_text(NOON), to_text(NOON + MINUTE)

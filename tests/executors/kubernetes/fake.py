@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from evertick.kinds.kubernetes.cluster import ApiAway, ApiError
+from evertick.kinds.kubernetes.cluster import ApiError, ApiUnavailable
 from evertick.kinds.kubernetes.manifest import merge
 
 Json = dict[str, Any]
@@ -89,7 +89,7 @@ class FakeCluster:
             self._make_pod(job)
             if self.loses_answers:
                 self.loses_answers -= 1
-                raise ApiAway("the connection was lost")
+                raise ApiUnavailable("the connection was lost")
             return copy.deepcopy(job)
 
     def read_job(self, namespace: str, name: str) -> Json | None:
@@ -129,7 +129,7 @@ class FakeCluster:
         self._answer()
         if self.withholds_pods and path.endswith("/pods"):
             self.withheld += 1
-            raise ApiAway("the connection was lost")
+            raise ApiUnavailable("the connection was lost")
         with self._changed:
             kind = path.rpartition("/")[2]
             found = [one for one in self._objects[kind].values() if _fits(one, selector)]
@@ -351,7 +351,7 @@ class FakeCluster:
 
     def _answer(self) -> None:
         if self.is_away:
-            raise ApiAway("connection refused", is_unsent=True)
+            raise ApiUnavailable("connection refused", is_unsent=True)
 
 
 def _fits(found: Json, selector: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from evertick.errors import SettingsError
 from evertick.executors.kubernetes import executor
 from evertick.executors.kubernetes.executor import LAUNCHERS
-from evertick.kinds.kubernetes.cluster import ApiAway, ApiError
+from evertick.kinds.kubernetes.cluster import ApiError, ApiUnavailable
 from evertick.kinds.kubernetes.names import STOPPED
 from evertick.kinds.kubernetes.status import is_over
 from evertick.model.instant import SECOND
@@ -91,14 +91,20 @@ class TestLaunching:
 
     def test_after_a_doubtful_creation_nothing_is_refused(self, place, cluster):
         """Whether it was made is not known: to refuse would leave a Job that nobody attends to."""
-        cluster.refusals = [ApiAway("reset"), ApiAway("refused", is_unsent=True), ApiError(503, "", "not ready")]
+        cluster.refusals = [
+            ApiUnavailable("reset"),
+            ApiUnavailable("refused", is_unsent=True),
+            ApiError(503, "", "not ready"),
+        ]
         assert place.run("true").state is SUCCEEDED
         assert not [one for one in place.reports if isinstance(one, LaunchRefused)]
 
     @pytest.mark.parametrize(
         ("answer", "words"),
         [
-            pytest.param(ApiAway("no route", is_unsent=True), "the cluster cannot be reached: no route", id="away"),
+            pytest.param(
+                ApiUnavailable("no route", is_unsent=True), "the cluster cannot be reached: no route", id="away"
+            ),
             pytest.param(
                 ApiError(403, "Forbidden", "exceeded quota: pods"),
                 "the cluster does not permit it: exceeded quota: pods.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evertick.kinds.kubernetes.diagnostics import DETAIL_MAX
-from evertick.kinds.kubernetes.status import Ended, Pending, Running, Taken, judge
+from evertick.kinds.kubernetes.status import Ended, EndedByCluster, Pending, Running, judge
 from evertick.model.instant import SECOND, from_text
 from evertick.model.lifecycle import FAILED, SUCCEEDED, TIMED_OUT
 
@@ -89,19 +89,28 @@ EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEv
             id="its deadline before it started",
         ),
         pytest.param(
-            job(GAVE_UP), [pod(ended(143), conditions=[EVICTED])], Taken("it was evicted from its node"), id="evicted"
+            job(GAVE_UP),
+            [pod(ended(143), conditions=[EVICTED])],
+            EndedByCluster("it was evicted from its node"),
+            id="evicted",
         ),
         pytest.param(
             job(GAVE_UP),
             [pod(reason="Evicted", message="The node was low on memory.")],
-            Taken("its node ended it (Evicted): The node was low on memory."),
+            EndedByCluster("its node ended it (Evicted): The node was low on memory."),
             id="evicted by its node",
         ),
         pytest.param(
-            job(GAVE_UP), [pod(ended(143), deleted=True)], Taken("its pod was deleted from outside"), id="pod deleted"
+            job(GAVE_UP),
+            [pod(ended(143), deleted=True)],
+            EndedByCluster("its pod was deleted from outside"),
+            id="pod deleted",
         ),
         pytest.param(
-            job(GAVE_UP), [], Taken("its pod was deleted, and its Job says: no more tries"), id="pod deleted and gone"
+            job(GAVE_UP),
+            [],
+            EndedByCluster("its pod was deleted, and its Job says: no more tries"),
+            id="pod deleted and gone",
         ),
         pytest.param(
             job(COMPLETE),

@@ -11,7 +11,7 @@ from evertick.cli.requests import ANSWER_SECONDS, new_id, runs_of
 from evertick.cli.times import now as clock
 from evertick.cli.top.frame import Freshness, draw, job_rows, widths_of
 from evertick.cli.top.log_page import LogPage, LogPart, read_part
-from evertick.cli.top.page import Act, ActionKind, Command, Message, OpenLog, OpenWhy, Page, Plain
+from evertick.cli.top.page import ActionKind, Command, Message, OpenLog, OpenWhy, Page, Plain, SendRequest
 from evertick.cli.top.snapshot import Question, Snapshot, read_snapshot
 from evertick.cli.top.strip import window_of
 from evertick.cli.top.styled import Line
@@ -203,7 +203,7 @@ class _App:
             return None
         command = self._page.press(key, self._found, rows)
         match command:
-            case Act():
+            case SendRequest():
                 self._act(command)
             case OpenLog(target):
                 self._log, self._log_at = LogPage(target), 0.0
@@ -213,7 +213,7 @@ class _App:
                 self._again_at = 0.0
         return command
 
-    def _act(self, act: Act) -> None:
+    def _act(self, act: SendRequest) -> None:
         self._page.message = Message(f"{act.kind} {act.target} ...")
 
         def take(told: object) -> None:
@@ -240,7 +240,7 @@ class _Given(TypedDict):
     wait_seconds: float
 
 
-def carry_out(operations: Operations, act: Act) -> str:
+def carry_out(operations: Operations, act: SendRequest) -> str:
     """Send the request once, and say what the scheduler answered."""
     given: _Given = {"request_id": new_id(), "wait_seconds": ANSWER_SECONDS}
     status: RequestStatus

@@ -31,7 +31,7 @@ class ActionKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class SendRequest:
     """Send a request to the scheduler."""
 
     kind: ActionKind
@@ -55,7 +55,7 @@ class Plain(StrEnum):
     REREAD = "reread"
 
 
-Command: TypeAlias = Act | OpenLog | OpenWhy | Plain
+Command: TypeAlias = SendRequest | OpenLog | OpenWhy | Plain
 
 
 class Mode(StrEnum):
@@ -69,7 +69,7 @@ class Mode(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Confirmation:
     text: str
-    choices: dict[str, Act]
+    choices: dict[str, SendRequest]
     """The keys that carry something out; every other key does nothing."""
 
 
@@ -166,23 +166,25 @@ class Page:
             case "w":
                 return OpenWhy(lane.job)
             case "r":
-                self._confirm(f"Run {lane.name} now? Its overlap rule applies.", y=Act(ActionKind.RUN, lane.job))
+                self._confirm(
+                    f"Run {lane.name} now? Its overlap rule applies.", y=SendRequest(ActionKind.RUN, lane.job)
+                )
             case "p" if lane.status is JobStatus.PAUSED:
                 self._confirm(
                     f"Resume {lane.name}? Its catch-up rule decides which missed occurrences run.",
-                    y=Act(ActionKind.RESUME, lane.job),
+                    y=SendRequest(ActionKind.RESUME, lane.job),
                 )
             case "p":
                 self._confirm(
                     f"Pause {lane.name}? It starts no scheduled runs until it is resumed.",
-                    y=Act(ActionKind.PAUSE, lane.job),
+                    y=SendRequest(ActionKind.PAUSE, lane.job),
                 )
             case "c":
                 count = sum(mark.state in OPEN for mark in lane.marks)
                 runs = (
                     f"the {count} unfinished runs" if count > 1 else "the unfinished run" if count else "every open run"
                 )
-                self._confirm(f"Cancel {runs} of {lane.name}?", y=Act(ActionKind.CANCEL, lane.job))
+                self._confirm(f"Cancel {runs} of {lane.name}?", y=SendRequest(ActionKind.CANCEL, lane.job))
             case "t":
                 self._confirm_retry(lane, snapshot)
         return None
@@ -194,14 +196,14 @@ class Page:
         if run is None:
             self.message = Message(f"{lane.name} has no failed run in this period.")
             return
-        choices = {"y": Act(ActionKind.RETRY, run)}
+        choices = {"y": SendRequest(ActionKind.RETRY, run)}
         text = f"Retry {run}?"
         if item is None or item.action is AttentionAction.RETRY_FAILED:
-            choices["f"] = Act(ActionKind.RETRY_FAILED, run)
+            choices["f"] = SendRequest(ActionKind.RETRY_FAILED, run)
             text = f"Retry {run}? (f: from the failed step)"
         self._confirm(text, **choices)
 
-    def _confirm(self, text: str, **choices: Act) -> None:
+    def _confirm(self, text: str, **choices: SendRequest) -> None:
         self.mode, self.confirmation = Mode.CONFIRM, Confirmation(text, choices)
 
     def _press_in_confirmation(self, key: str) -> Command | None:

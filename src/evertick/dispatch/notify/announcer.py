@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from evertick.dispatch.facts import Fact
 from evertick.dispatch.notify.config import NotifySettings
-from evertick.dispatch.notify.rules import Happening, Message, RateLimits, SendHistory, Subject, flush, judge
+from evertick.dispatch.notify.rules import Message, RateLimits, RunChange, SendHistory, Subject, flush, judge
 from evertick.dispatch.notify.sender import Sender
 from evertick.loop.effects import Log, Notify
 from evertick.loop.messages import BucketsGained, MembersSeen
@@ -36,7 +36,7 @@ class Notifier:
         self._book = SendHistory()
         self._lock = threading.Lock()
 
-    def happened(self, told: Iterable[tuple[Subject, Happening]]) -> None:
+    def happened(self, told: Iterable[tuple[Subject, RunChange]]) -> None:
         with self._lock:
             messages = [
                 message
@@ -84,21 +84,21 @@ class _Known(NamedTuple):
     subject: Subject
 
 
-class _Remember(NamedTuple):
+class _JobSeen(NamedTuple):
     job_id: str
 
 
-class _Gone(NamedTuple):
+class _MemberGone(NamedTuple):
     job_id: str
 
 
-class _Back(NamedTuple):
+class _MemberBack(NamedTuple):
     job_id: str
 
 
 _TOLD: Final = TERMINAL | {RUNNING}
 
-_Item: TypeAlias = tuple[Subject, Happening] | Message | _Remember | _Gone | _Back | None
+_Item: TypeAlias = tuple[Subject, RunChange] | Message | _JobSeen | _MemberGone | _MemberBack | None
 
 
 class Announcer:
@@ -165,7 +165,7 @@ class Announcer:
                     is_news = fact.state in TERMINAL or (fact.state is RUNNING and _started_at(fact) is not None)
                     is_news = is_news and fact.trigger is not Trigger.ITEM  # its parent's end reports it
                     if is_news and (subject := self._subject(fact.key.job_id)) is not None:
-                        self._put((subject, Happening.of(fact)))
+                        self._put((subject, RunChange.of(fact)))
                 case MembersSeen(executor, members):
                     # Every node sees the members; the owner of the bucket of a name reports it.
                     own = [member for member in members if self._owns(bucket_of(member.name))]
@@ -176,22 +176,22 @@ class Announcer:
                 case BucketsGained(_, snapshot):
                     for record in snapshot.jobs:
                         if record.has_failed:
-                            self._put(_Remember(record.job_id))
+                            self._put(_JobSeen(record.job_id))
                 case Log("run.stuck", fields):
                     key = RunKey.from_run_id(str(fields["run"]))
                     if (subject := self._subject(key.job_id)) is not None:
                         state = RunState(str(fields["state"]))
-                        self._put((subject, Happening(key, state, self._now(), is_stuck=True)))
+                        self._put((subject, RunChange(key, state, self._now(), is_stuck=True)))
                 case Log("job.deadline_missed", fields):
                     key = RunKey(str(fields["job"]), from_text(str(fields["scheduled_for"])))
                     if (subject := self._subject(key.job_id)) is not None:
                         deadline = from_text(str(fields["deadline"]))
-                        self._put((subject, Happening(key, PLANNED, self._now(), missed_deadline=deadline)))
+                        self._put((subject, RunChange(key, PLANNED, self._now(), missed_deadline=deadline)))
                 case Log("job.removed", fields):
                     self._known.pop(str(fields["job"]), None)
-                    self._put(_Gone(str(fields["job"])))
+                    self._put(_MemberGone(str(fields["job"])))
                 case Log("job.returned" | "job.added", fields):
-                    self._put(_Back(str(fields["job"])))
+                    self._put(_MemberBack(str(fields["job"])))
                 case _:
                     pass
 
@@ -244,13 +244,13 @@ class Announcer:
         match item:
             case Message():
                 self._send([item])
-            case _Remember(job_id):
+            case _JobSeen(job_id):
                 self._notifier.remember_failure(job_id)
-            case _Gone(job_id):
+            case _MemberGone(job_id):
                 self._gone[job_id] = time.monotonic() + FORGET_SECONDS
-            case _Back(job_id):
+            case _MemberBack(job_id):
                 self._gone.pop(job_id, None)
-            case (Subject() as subject, Happening() as happening):
+            case (Subject() as subject, RunChange() as happening):
                 self._notifier.happened([(subject, happening)])
 
     def _tick(self) -> None:

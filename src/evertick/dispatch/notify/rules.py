@@ -38,7 +38,7 @@ STREAK: Final = frozenset(
 """Skips that the owner did not choose by a pause, `enabled: false` or a success."""
 
 
-class Happening(NamedTuple):
+class RunChange(NamedTuple):
     """A change of a run or an occurrence."""
 
     key: RunKey
@@ -57,7 +57,7 @@ class Happening(NamedTuple):
     """The deadline that passed without a success."""
 
     @classmethod
-    def of(cls, told: Entry | Change) -> Happening:
+    def of(cls, told: Entry | Change) -> RunChange:
         """From a write to the ledger."""
         if isinstance(told, Entry):
             return cls(
@@ -125,7 +125,7 @@ class Message(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Quiet:
+class _QuietPeriod:
     until: Instant
     held: int = 0
     latest: Message | None = None
@@ -137,7 +137,7 @@ class _Notes:
     is_failure_told: bool = False
     streak: int = 0
     streak_told: int = 0
-    quiet: dict[str, _Quiet] = field(default_factory=dict)
+    quiet: dict[str, _QuietPeriod] = field(default_factory=dict)
 
 
 class SendHistory:
@@ -158,7 +158,7 @@ class SendHistory:
         self.holding = {one for one in self.holding if one[0] != job_id}
 
 
-def judge(book: SendHistory, subject: Subject, happening: Happening, manners: RateLimits) -> list[Message]:
+def judge(book: SendHistory, subject: Subject, happening: RunChange, manners: RateLimits) -> list[Message]:
     """The messages to send now."""
     if not subject.routes:
         return []
@@ -188,14 +188,14 @@ def flush(book: SendHistory, now: Instant, manners: RateLimits) -> list[Message]
             if not notes.has_failed:
                 message = message._replace(text=f"{message.text} It has succeeded since then.")
         book.holding.discard((job_id, event))
-        notes.quiet[event] = _Quiet(now + manners.quiet_us)
+        notes.quiet[event] = _QuietPeriod(now + manners.quiet_us)
         book.sent.append(now)
         told.append(message)
     return told
 
 
 def _events(
-    book: SendHistory, notes: _Notes, subject: Subject, happening: Happening, manners: RateLimits
+    book: SendHistory, notes: _Notes, subject: Subject, happening: RunChange, manners: RateLimits
 ) -> list[tuple[NotifyEvent, str]]:
     """The events of a change, with their texts; updates the notes about its job."""
     name = subject.name or subject.job_id
@@ -241,7 +241,7 @@ def _events(
 
 
 def _skipped(
-    notes: _Notes, happening: Happening, manners: RateLimits, name: str, due: str
+    notes: _Notes, happening: RunChange, manners: RateLimits, name: str, due: str
 ) -> list[tuple[NotifyEvent, str]]:
     found = []
     count = happening.occurrences
@@ -261,7 +261,7 @@ def _skipped(
     return found
 
 
-def _message(event: NotifyEvent, text: str, subject: Subject, happening: Happening) -> Message | None:
+def _message(event: NotifyEvent, text: str, subject: Subject, happening: RunChange) -> Message | None:
     channels = tuple(channel for route in subject.routes if route.event is event for channel in route.channels)
     if not channels:
         return None
@@ -284,14 +284,14 @@ def _mannered(book: SendHistory, notes: _Notes, message: Message, now: Instant, 
     quiet = notes.quiet.get(message.event)
     if (quiet is not None and now < quiet.until) or not _has_room(book, now, manners):
         if quiet is None:
-            quiet = notes.quiet[message.event] = _Quiet(now + manners.quiet_us)
+            quiet = notes.quiet[message.event] = _QuietPeriod(now + manners.quiet_us)
         quiet.held += 1
         quiet.latest = message
         book.holding.add((message.job_id, message.event))
         return None
     folded = quiet.held if quiet is not None else 0
     book.holding.discard((message.job_id, message.event))
-    notes.quiet[message.event] = _Quiet(now + manners.quiet_us)
+    notes.quiet[message.event] = _QuietPeriod(now + manners.quiet_us)
     book.sent.append(now)
     if message.event == NotifyEvent.FAILURE:
         notes.is_failure_told = True

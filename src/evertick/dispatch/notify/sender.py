@@ -45,7 +45,7 @@ class DeliveryRecord(NamedTuple):
 
 
 @dataclass(order=True, slots=True)
-class _Parcel:
+class _Delivery:
     due: float
     number: int
     message: Message = field(compare=False)
@@ -70,7 +70,7 @@ class Sender:
         self._settings = settings
         self._deliver = deliver_once or (lambda message, channel: deliver(message, channel, settings, guard))
         self._clock = clock
-        self._queue: list[_Parcel] = []
+        self._queue: list[_Delivery] = []
         self._numbers = count()
         self._waiting: Counter[Channel] = Counter()
         self._busy: set[Channel] = set()
@@ -143,7 +143,7 @@ class Sender:
         if known in self._known:
             self.counts["repeated"] += 1
             return
-        parcel = _Parcel(self._clock(), next(self._numbers), message, channel)
+        parcel = _Delivery(self._clock(), next(self._numbers), message, channel)
         if self._is_stopping:
             self._close(parcel, Delivered.DROPPED, "the scheduler stops")
         elif len(self._queue) >= self._settings.queue_max:
@@ -158,7 +158,7 @@ class Sender:
                 self._known.popitem(last=False)
             self._push(parcel)
 
-    def _push(self, parcel: _Parcel) -> None:
+    def _push(self, parcel: _Delivery) -> None:
         heapq.heappush(self._queue, parcel)
         self._waiting[parcel.channel] += 1
 
@@ -177,7 +177,7 @@ class Sender:
                 self._busy.discard(parcel.channel)
                 self._changed.notify_all()
 
-    def _try(self, parcel: _Parcel) -> Outcome:
+    def _try(self, parcel: _Delivery) -> Outcome:
         try:
             return self._deliver(parcel.message, parcel.channel)
         except Exception as error:
@@ -185,7 +185,7 @@ class Sender:
             log.exception("notify.fault receiver=%s", receiver_of(parcel.channel))
             return Outcome(False, type(error).__name__)
 
-    def _next(self) -> _Parcel | None:
+    def _next(self) -> _Delivery | None:
         """The first parcel that is due and whose receiver is free; None when it is time to end."""
         while not self._must_end:
             now = self._clock()
@@ -208,7 +208,7 @@ class Sender:
             self._changed.wait(max(0.0, min(later) - now) if later else None)
         return None
 
-    def _settle(self, parcel: _Parcel, outcome: Outcome) -> None:
+    def _settle(self, parcel: _Delivery, outcome: Outcome) -> None:
         parcel.attempts += 1
         if outcome.is_delivered:
             self._close(parcel, Delivered.DELIVERED, outcome.detail)
@@ -219,7 +219,7 @@ class Sender:
         else:
             self._close(parcel, Delivered.FAILED, outcome.detail)
 
-    def _close(self, parcel: _Parcel, end: Delivered, detail: str) -> None:
+    def _close(self, parcel: _Delivery, end: Delivered, detail: str) -> None:
         message = parcel.message
         record = DeliveryRecord(
             message.id,

@@ -61,7 +61,7 @@ _NEXT_CA, _NEXT_KEY, _FORMER_CA = "next.pem", "next.key", "former.pem"
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedCertificate:
     """A signed certificate."""
 
     serial: str
@@ -93,7 +93,7 @@ class Invitation:
 
 
 class Record(NamedTuple):
-    issued: tuple[Issued, ...] = ()
+    issued: tuple[IssuedCertificate, ...] = ()
     invitations: tuple[Invitation, ...] = ()
 
 
@@ -169,7 +169,7 @@ class Authority:
             write_private(self._keys / _NEXT_CA, cert)
             return fingerprint_of(cert)
 
-    def untrusting(self) -> list[Issued]:
+    def untrusting(self) -> list[IssuedCertificate]:
         """The owners of valid certificates that do not trust the next authority yet."""
         at, following = _now(), self.next_fingerprint
         known = [one for one in self.read().issued if one.is_good(at) and not one.revoked_at]
@@ -249,10 +249,10 @@ class Authority:
         request = new_request(name)
         return write_folder(folder, self.ca, self.sign(request.csr, role, name, hosts), request.key, address)
 
-    def list_certificates(self) -> list[Issued]:
+    def list_certificates(self) -> list[IssuedCertificate]:
         return sorted(self.read().issued, key=lambda one: (one.role, one.name, one.issued_at))
 
-    def revoke(self, which: str) -> list[Issued]:
+    def revoke(self, which: str) -> list[IssuedCertificate]:
         """Revoke by name or serial number; the certificates that were valid until now."""
         with self._changing() as change:
             ended = [one for one in change.issued if which in (one.name, one.serial) and one.is_good(change.at)]
@@ -296,7 +296,7 @@ class Authority:
         except FileNotFoundError:
             return Record()
         return Record(
-            tuple(Issued(**{**one, "role": Role(one["role"])}) for one in plain["certificates"]),
+            tuple(IssuedCertificate(**{**one, "role": Role(one["role"])}) for one in plain["certificates"]),
             tuple(Invitation(**{**one, "role": Role(one["role"])}) for one in plain["invitations"]),
         )
 
@@ -375,7 +375,7 @@ class _Change:
         # A certificate comes with all trusted authorities.
         trusts = self._next_fingerprint or own
         self.issued.append(
-            Issued(f"{cert.serial_number:X}", role, name, self.at, ends_at, authority=own, trusts=trusts)
+            IssuedCertificate(f"{cert.serial_number:X}", role, name, self.at, ends_at, authority=own, trusts=trusts)
         )
         return cert.public_bytes(serialization.Encoding.PEM)
 

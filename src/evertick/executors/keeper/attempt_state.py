@@ -22,7 +22,7 @@ CONFIRMED = "confirmed"  # number
 STARTED = "started"  # number, at
 SPAWNED = "spawned"  # number, pid, started since boot
 EXITED = "exited"  # number, pid
-BEGAN = "began"  # number, the fields of Begun; those of an item only the first time
+BEGAN = "began"  # number, the fields of RunningStep; those of an item only the first time
 STEP = "step"  # number, pid, StepEnd
 FINISHED = "finished"  # number, serial, state, at, exit code, detail, cause
 REFUSED = "refused"  # number
@@ -31,11 +31,11 @@ FENCED = "fenced"  # job, scheduled for, origin, fence: the run was unknown here
 
 
 _NONE: Final[dict[int, int]] = {}
-_NONE_BEGUN: Final[dict[str, Begun]] = {}
+_NONE_BEGUN: Final[dict[str, RunningStep]] = {}
 """Shared by all ended attempts: there are tens of thousands of them."""
 
 
-class Begun(NamedTuple):
+class RunningStep(NamedTuple):
     """A running step."""
 
     at: int
@@ -109,7 +109,7 @@ class AttemptState:
     steps: tuple[StepEnd, ...] = ()
     unconfirmed: Deadline | None = None
     """Until when it may run unconfirmed, as journalled last; None: the ledger has recorded it."""
-    begun: dict[str, Begun] = field(default_factory=dict)
+    begun: dict[str, RunningStep] = field(default_factory=dict)
     """Running steps, by their names."""
 
     def steps_text(self) -> str | None:
@@ -209,8 +209,8 @@ class AttemptStates:
                 state.steps += (end,)
                 state.begun.pop(end.name, None)
             elif verb == BEGAN:
-                item = line[5:7] or state.begun.get(line[2], Begun(0))[2:]
-                state.begun[line[2]] = Begun(line[3], line[4], *item)
+                item = line[5:7] or state.begun.get(line[2], RunningStep(0))[2:]
+                state.begun[line[2]] = RunningStep(line[3], line[4], *item)
             elif verb == UNCONFIRMED:
                 state.unconfirmed = Deadline(line[2], line[3])
             elif verb == CONFIRMED:

@@ -57,7 +57,7 @@ class TrackedAttempt(JobTracker):
         return RunFinished(*self.attempt_id, now, self.ending.state, None, self.ending.detail)
 
 
-class SeenObjects:
+class WatchedObjects:
     """Our Jobs on the cluster and their pods, as the watches have reported them."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evertick.errors import SettingsError
 from evertick.executor import Attempt, AttemptId, Capabilities, Member
-from evertick.executors.kubernetes.attempt import Phase, SeenObjects, TrackedAttempt, job_of, slim
+from evertick.executors.kubernetes.attempt import Phase, TrackedAttempt, WatchedObjects, job_of, slim
 from evertick.executors.kubernetes.attempt_manifest import manifest_of
 from evertick.executors.kubernetes.connection import CLOSE_SECONDS, Connection
 from evertick.executors.kubernetes.finalize import NAME, Finalizer
@@ -20,7 +20,7 @@ from evertick.executors.kubernetes.log_copy import LogCopies
 from evertick.executors.paths import private_folder
 from evertick.kinds import StepError
 from evertick.kinds.kubernetes import job_api
-from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
+from evertick.kinds.kubernetes.cluster import ApiError, ApiUnavailable, Cluster
 from evertick.kinds.kubernetes.diagnostics import why_no_pod
 from evertick.kinds.kubernetes.job_tracker import TICK_SECONDS, Action, Ending
 from evertick.kinds.kubernetes.manifest import GRACE_SECONDS
@@ -67,7 +67,7 @@ class KubernetesExecutor:
         self._lock = threading.RLock()
         self._attempts: dict[str, TrackedAttempt] = {}
         """Attempts launched or reconciled here, by the names of their Jobs; those of other nodes are not reported."""
-        self._seen = SeenObjects()
+        self._seen = WatchedObjects()
         self._connection = Connection(connect, self._settings, self)
         self._closing = threading.Event()
         self._copies = LogCopies(self._settings.log_streams)
@@ -394,7 +394,7 @@ def _read_warnings(cluster: Cluster, tracked: TrackedAttempt, now: Instant) -> N
     tracked.warnings_read_at = now
     try:
         warnings = cluster.warnings_about(tracked.namespace, tracked.name)
-    except (ApiAway, ApiError):
+    except (ApiUnavailable, ApiError):
         return  # it only improves the text
     if warnings and why_no_pod(warnings[-1]) != tracked.why:
         tracked.why = why_no_pod(warnings[-1])

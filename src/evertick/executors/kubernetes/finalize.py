@@ -13,7 +13,7 @@ from evertick.executors.kubernetes.attempt import TrackedAttempt
 from evertick.executors.kubernetes.log_copy import LogCopies, LogCopy
 from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import Cluster
-from evertick.kinds.kubernetes.status import Ended, Taken, Verdict
+from evertick.kinds.kubernetes.status import Ended, EndedByCluster, Verdict
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import Report, RunFinished, RunLost, RunStarted
@@ -78,6 +78,6 @@ def reports_of(attempt: TrackedAttempt, verdict: Verdict, now: Instant) -> Seque
         return RunStarted(*attempt_id, min(attempt.clamped(verdict.started_at, now), at), NAME), end
     if attempt.ending is not None:
         return (attempt.ended_by_us(now),)
-    if isinstance(verdict, Taken):
+    if isinstance(verdict, EndedByCluster):
         return (RunLost(*attempt_id, verdict.detail),)
     return (RunLost(*attempt_id, attempt.deleted_detail),)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from evertick.kinds import ExitNote, write_exit_note, write_output
-from evertick.kinds.docker.engine import Engine, EngineAway, EngineError
+from evertick.kinds.docker.engine import Engine, EngineError, EngineUnavailable
 from evertick.kinds.docker.program import INSTANCE, STEP_KEY, WATCHER
 from evertick.kinds.docker.registry import LoginFileError, read_login_file
 from evertick.model.lifecycle import beyond_exit_code, exit_code_text
@@ -150,7 +150,7 @@ class ContainerStep:
                 if end is not None:
                     self._messages.put(end)
                     return
-            except (EngineAway, EngineError) as error:
+            except (EngineUnavailable, EngineError) as error:
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > AWAY_SECONDS:
                     self._messages.put(End(NOT_RUN, f"the engine does not answer: {error}", is_lost=True))
@@ -167,7 +167,7 @@ class ContainerStep:
     def _remove(self) -> None:
         try:
             self._engine.remove(self._name)
-        except (EngineAway, EngineError) as error:
+        except (EngineUnavailable, EngineError) as error:
             _note(f"the container {self._name} could not be removed: {error}")
 
 
@@ -245,7 +245,7 @@ def main(path: str) -> int:
         signal.signal(number, step.stop)
     try:
         end = step.run()
-    except EngineAway as error:
+    except EngineUnavailable as error:
         end = End(NOT_RUN, f"the container engine does not answer: {error}", step.has_started)
     except EngineError as error:
         end = End(NOT_RUN, f"the container engine refused: {error}")

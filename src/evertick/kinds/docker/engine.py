@@ -27,7 +27,7 @@ class EngineError(Exception):
         self.status = status
 
 
-class EngineAway(Exception):
+class EngineUnavailable(Exception):
     """The engine does not answer."""
 
 
@@ -138,7 +138,7 @@ class Engine:
             while header := _read_exactly(answer, FRAME_HEADER):
                 size = int.from_bytes(header[4:], "big")
                 if size > FRAME_MAX:
-                    raise EngineAway(f"the engine sent a frame of {size:,} bytes")
+                    raise EngineUnavailable(f"the engine sent a frame of {size:,} bytes")
                 yield header[0] == STDERR, _read_exactly(answer, size)
 
     def _versioned(self, path: str) -> str:
@@ -166,7 +166,7 @@ class Engine:
                 raise EngineError(answer.status, _message(answer.read(65_536)))
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise EngineAway(f"{self._path}: {getattr(error, 'strerror', None) or error}") from error
+            raise EngineUnavailable(f"{self._path}: {getattr(error, 'strerror', None) or error}") from error
         except EngineError:
             connection.close()
             raise
@@ -200,7 +200,7 @@ class _Answer:
         try:
             return read()
         except (OSError, http.client.HTTPException) as error:
-            raise EngineAway(f"the answer was cut off: {error}") from error
+            raise EngineUnavailable(f"the answer was cut off: {error}") from error
 
 
 def split_image(image: str) -> tuple[str, str]:
@@ -216,7 +216,7 @@ def _negotiated(found: str) -> str:
     try:
         major, minor = (int(part) for part in found.split("."))
     except ValueError:
-        raise EngineAway(f"it is not a container engine: its API has the version {found[:20]!r}") from None
+        raise EngineUnavailable(f"it is not a container engine: its API has the version {found[:20]!r}") from None
     return ".".join(map(str, min((major, minor), VERSION_MAX)))
 
 

@@ -19,11 +19,11 @@ from typing import Final, NamedTuple
 from evertick.errors import SettingsError
 from evertick.kinds import ExitNote, write_exit_note, write_output
 from evertick.kinds.kubernetes import job_api
-from evertick.kinds.kubernetes.cluster import Access, ApiAway, ApiError, Cluster, connect, jobs_path, pods_path
+from evertick.kinds.kubernetes.cluster import Access, ApiError, ApiUnavailable, Cluster, connect, jobs_path, pods_path
 from evertick.kinds.kubernetes.job_tracker import TICK_SECONDS, Action, Ending, JobTracker
 from evertick.kinds.kubernetes.log_follower import LogFollower
 from evertick.kinds.kubernetes.names import JOB_NAME, ROLE, RUN, STEP, selector_of
-from evertick.kinds.kubernetes.status import Ended, Taken
+from evertick.kinds.kubernetes.status import Ended, EndedByCluster
 from evertick.kinds.kubernetes.watcher import Watch
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED, TIMED_OUT, beyond_exit_code
@@ -147,7 +147,7 @@ class JobStep:
                 if state is SUCCEEDED:
                     return End(0)
                 return End(EXPIRED if state is TIMED_OUT else exit_code or 1, detail)
-            case Taken(detail):
+            case EndedByCluster(detail):
                 return End(NOT_RUN, detail, is_lost=True)
         return End(NOT_RUN, tracker.deleted_detail, is_lost=True)
 
@@ -226,7 +226,7 @@ def _run(request: Document) -> End:
         signal.signal(number, step.stop)
     try:
         return step.run()
-    except (ApiAway, ApiError) as error:
+    except (ApiUnavailable, ApiError) as error:
         return End(NOT_RUN, f"the cluster did not answer: {error}", step.has_started)
 
 

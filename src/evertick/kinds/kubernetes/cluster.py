@@ -50,7 +50,7 @@ class ApiError(Exception):
         self.message = message
 
 
-class ApiAway(Exception):
+class ApiUnavailable(Exception):
     """The cluster did not answer; unless `is_unsent`, the request may have been executed. Retry it."""
 
     def __init__(self, text: str, *, is_unsent: bool = False) -> None:
@@ -65,13 +65,13 @@ class Stream:
         self._response = response
 
     def chunks(self) -> Iterator[bytes]:
-        """Until the cluster ends the stream; `ApiAway` if the connection is lost."""
+        """Until the cluster ends the stream; `ApiUnavailable` if the connection is lost."""
         import urllib3
 
         try:
             yield from self._response.stream(64 * 1024, decode_content=True)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise ApiAway(str(error)) from error
+            raise ApiUnavailable(str(error)) from error
         finally:
             self._response.close()
 
@@ -190,7 +190,7 @@ class Cluster:
         try:
             data = response.read(decode_content=True)
         except Exception as error:
-            raise ApiAway(f"{method} {path}: {error}") from error
+            raise ApiUnavailable(f"{method} {path}: {error}") from error
         finally:
             response.release_conn()
         if response.status >= 300:
@@ -198,7 +198,7 @@ class Cluster:
         try:
             answer: Document = json.loads(data)
         except ValueError:
-            raise ApiAway(f"{method} {path}: the answer is not JSON. Is this a Kubernetes API server?") from None
+            raise ApiUnavailable(f"{method} {path}: the answer is not JSON. Is this a Kubernetes API server?") from None
         return answer
 
     def _open(self, path: str, params: Mapping[str, str], read_seconds: float | None) -> Stream:
@@ -207,7 +207,7 @@ class Cluster:
             try:
                 data = response.read(decode_content=True)
             except Exception as error:
-                raise ApiAway(f"GET {path}: {error}") from error
+                raise ApiUnavailable(f"GET {path}: {error}") from error
             finally:
                 response.close()
             raise _refusal(response.status, data)
@@ -243,7 +243,7 @@ class Cluster:
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             unsent = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
-            raise ApiAway(f"{method} {path}: {error}", is_unsent=isinstance(error, unsent)) from error
+            raise ApiUnavailable(f"{method} {path}: {error}", is_unsent=isinstance(error, unsent)) from error
 
 
 def jobs_path(namespace: str | None = None) -> str:

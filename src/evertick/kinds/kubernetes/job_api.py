@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Final, NamedTuple, TypeAlias
 
-from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, pods_path
+from evertick.kinds.kubernetes.cluster import ApiError, ApiUnavailable, Cluster, pods_path
 from evertick.kinds.kubernetes.diagnostics import cut
 from evertick.kinds.kubernetes.names import ATTEMPT, JOB_NAME, REPORTED, RUN_ID, STOPPED
 from evertick.model.plain_json import Document
@@ -65,7 +65,7 @@ def create(cluster: Cluster, manifest: Document, closing: threading.Event) -> Cr
     while True:
         try:
             return Created(cluster.create_job(manifest), is_new=True)
-        except ApiAway as error:
+        except ApiUnavailable as error:
             if error.is_unsent and not may_exist:
                 return Refused(cut(f"the cluster cannot be reached: {error}"))
             # The request may have arrived: a refusal could leave a Job that nothing tracks.
@@ -94,7 +94,7 @@ def end(cluster: Cluster, namespace: str, name: str, detail: str, grace_seconds:
             for pod in pods_of(cluster, namespace, name):
                 cluster.delete_pod(namespace, pod["metadata"]["name"], grace_seconds)
             return
-        except (ApiAway, ApiError) as error:
+        except (ApiUnavailable, ApiError) as error:
             log.warning("kubernetes.not_ended job=%s reason=%s", name, error)
         if not backoff.wait():
             return
@@ -105,7 +105,7 @@ def release(cluster: Cluster, namespace: str, name: str, keep_seconds: int) -> N
     change = {"metadata": {"annotations": {REPORTED: "true"}}, "spec": {"ttlSecondsAfterFinished": keep_seconds}}
     try:
         cluster.patch_job(namespace, name, change)
-    except (ApiAway, ApiError) as error:
+    except (ApiUnavailable, ApiError) as error:
         # The cluster removes it later.
         log.info("kubernetes.not_marked job=%s reason=%s", name, error)
 
@@ -120,7 +120,7 @@ def read(cluster: Cluster, namespaces: tuple[str, ...], name: str, closing: thre
                 if found is not None:
                     return found
             return None
-        except (ApiAway, ApiError) as error:
+        except (ApiUnavailable, ApiError) as error:
             log.warning("kubernetes.not_read job=%s reason=%s", name, error)
         if not backoff.wait():
             return False
@@ -149,7 +149,7 @@ def end_pods(
             for pod in alive:
                 if not pod["metadata"].get("deletionTimestamp"):
                     cluster.delete_pod(namespace, pod["metadata"]["name"], grace_seconds)
-        except (ApiAway, ApiError) as error:
+        except (ApiUnavailable, ApiError) as error:
             log.warning("kubernetes.pods_not_read job=%s reason=%s", name, error)
         if not backoff.wait():
             log.warning("kubernetes.pods_left job=%s pods=%s", name, ",".join(seen))
@@ -160,7 +160,7 @@ def _existing(cluster: Cluster, metadata: Document) -> Creation | None:
     """The Job of that name: ours from an earlier launch, or a foreign one."""
     try:
         job = cluster.read_job(metadata["namespace"], metadata["name"])
-    except (ApiAway, ApiError):
+    except (ApiUnavailable, ApiError):
         return None
     if job is None:
         return None

@@ -13,10 +13,10 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from evertick.kinds.kubernetes import job_api
-from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
+from evertick.kinds.kubernetes.cluster import ApiError, ApiUnavailable, Cluster
 from evertick.kinds.kubernetes.diagnostics import why_no_pod
 from evertick.kinds.kubernetes.names import STOPPED
-from evertick.kinds.kubernetes.status import Ended, Pending, Running, Taken, Verdict, judge, newest, vanished
+from evertick.kinds.kubernetes.status import Ended, EndedByCluster, Pending, Running, Verdict, judge, newest, vanished
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, RunState
 from evertick.model.plain_json import Document
@@ -107,7 +107,7 @@ class JobTracker:
                 # A Job that we end has ended when it is gone, unless it succeeded before that.
                 if self.ending is None or state is SUCCEEDED:
                     return Action.SETTLE
-            case Taken():
+            case EndedByCluster():
                 if self.ending is None:
                     return Action.SETTLE
         return Action.WAIT
@@ -147,7 +147,7 @@ class JobTracker:
         while True:
             try:
                 return job_api.pods_of(cluster, self.namespace, self.name)
-            except (ApiAway, ApiError) as error:
+            except (ApiUnavailable, ApiError) as error:
                 log.warning("kubernetes.pods_not_read job=%s reason=%s", self.name, error)
             if not backoff.wait():
                 return []

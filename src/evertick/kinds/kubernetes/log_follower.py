@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, Stream
+from evertick.kinds.kubernetes.cluster import ApiError, ApiUnavailable, Cluster, Stream
 from evertick.kinds.kubernetes.manifest import CONTAINER
 
 RETRY_SECONDS: Final = 0.5
@@ -44,7 +44,7 @@ class LogFollower:
                 if error.status == 404:
                     return "" if self._last is not None else "its pod was gone before its log was read"
                 problem = str(error)
-            except ApiAway as error:
+            except ApiUnavailable as error:
                 problem = str(error)
             if was_over:
                 tries_left -= 1

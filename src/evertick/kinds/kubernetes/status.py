@@ -32,13 +32,13 @@ class Ended(NamedTuple):
     detail: str = ""
 
 
-class Taken(NamedTuple):
+class EndedByCluster(NamedTuple):
     """The cluster, or one of its users, ended the attempt: it is lost, whatever its exit code."""
 
     detail: str
 
 
-Verdict: TypeAlias = Pending | Running | Ended | Taken
+Verdict: TypeAlias = Pending | Running | Ended | EndedByCluster
 
 
 def judge(job: Document, pods: Sequence[Document]) -> Verdict:
@@ -95,12 +95,14 @@ def _failed(
         detail = "it took longer than its timeout" if started_at is not None else _never_started(pod)
         return Ended(TIMED_OUT, started_at, ended_at, None, detail)
     if pod is None:
-        return Taken(cut(f"its pod was deleted, and its Job says: {condition.get('message', '')}".rstrip(": ")))
+        return EndedByCluster(
+            cut(f"its pod was deleted, and its Job says: {condition.get('message', '')}".rstrip(": "))
+        )
     disruption = disruption_of(pod)
     if disruption is not None:
-        return Taken(disruption)
+        return EndedByCluster(disruption)
     if pod["metadata"].get("deletionTimestamp"):
-        return Taken("its pod was deleted from outside")
+        return EndedByCluster("its pod was deleted from outside")
     for status in [*(pod.get("status", {}).get("initContainerStatuses") or ()), *_containers(pod)]:
         end = status.get("state", {}).get("terminated") or {}
         if end.get("exitCode"):

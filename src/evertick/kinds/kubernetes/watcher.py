@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, Stream
+from evertick.kinds.kubernetes.cluster import ApiError, ApiUnavailable, Cluster, Stream
 from evertick.model.plain_json import Document
 
 log = logging.getLogger("evertick.kubernetes")
@@ -70,7 +70,7 @@ class Watch:
             except Expired:
                 log.info("kubernetes.watch_expired path=%s", self._path)
                 self._version = None
-            except (ApiAway, ApiError) as error:
+            except (ApiUnavailable, ApiError) as error:
                 if self._stopping.is_set():
                     return
                 failures += 1
@@ -93,7 +93,7 @@ class Watch:
                 event = json.loads(line)
                 kind, found = event["type"], event["object"]
             except (ValueError, KeyError, TypeError):
-                raise ApiAway(f"the watch of {self._path} returned something that is not an event") from None
+                raise ApiUnavailable(f"the watch of {self._path} returned something that is not an event") from None
             if kind == "ERROR":
                 if found.get("code") == GONE or found.get("reason") in {"Expired", "Gone"}:
                     raise Expired
