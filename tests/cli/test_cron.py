@@ -9,6 +9,10 @@ from click.testing import CliRunner
 
 from evertick.cli.app import evertick
 from evertick.errors import CronError
+from evertick.model.instant import from_text
+from evertick.operations.codec import to_data
+from evertick.operations.cron_preview import preview_cron
+from evertick.planning.cron import Cron
 
 BERLIN = ["--timezone", "Europe/Berlin"]
 
@@ -37,8 +41,18 @@ def test_the_next_fires_as_json():
             "offset": "+01:00",
             "timezone": "Europe/Berlin",
             "wait_seconds": 1800.0,
+            "note": None,
         }
     ]
+
+
+def test_json_is_the_answer_of_the_operation():
+    expression, start = "30 2 * * *", "2027-03-27T00:00:00Z"
+    answer = to_data(preview_cron(Cron.parse(expression, "Europe/Berlin"), expression, from_text(start), 3))
+    assert json.loads(run("explain", expression, *BERLIN, "--after", start, "-o", "json").stdout) == answer
+    rows = json.loads(run("next", expression, *BERLIN, "--after", start, "-n", "3", "-o", "json").stdout)
+    assert rows == answer["next"]
+    assert rows[1]["note"] is not None  # a change of the clock moves it
 
 
 def test_without_a_zone_the_setting_holds():
@@ -69,7 +83,7 @@ def test_an_explanation_as_json():
     data = json.loads(run("explain", "@daily", *BERLIN, "--after", "2027-01-01T00:00:00Z", "-o", "json").stdout)
     assert data["fields"]["hour"] == "0"
     assert len(data["next"]) == 3
-    assert data["next"][0] == "2027-01-01T23:00:00Z"
+    assert data["next"][0]["scheduled_for"] == "2027-01-01T23:00:00Z"
 
 
 @pytest.mark.parametrize("command", ["next", "explain"])

@@ -59,9 +59,3 @@ def whole_second_text(moment: datetime, zone: str) -> str:
 def utc_text(text: str) -> str:
     """The same in UTC, for a time in RFC 3339."""
     return whole_second_text(to_datetime(from_text(text)), "UTC")
-
-
-def offset_text(instant: Instant, zone: str) -> str:
-    """`+01:00`: the offset from UTC of a time zone at an instant."""
-    text = to_datetime(instant).astimezone(ZoneInfo(zone)).strftime("%z")
-    return f"{text[:3]}:{text[3:5]}"

@@ -9,11 +9,12 @@ from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from evertick.errors import EvertickError
-from evertick.model.instant import DAY, MINUTE, SECOND, Instant, from_datetime, to_datetime
+from evertick.model.instant import DAY, MINUTE, SECOND, Instant, to_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SkipReason
 from evertick.model.schedule import ScheduleSpec, has_calendar, rule_of, written_spec
 from evertick.operations.context import Context, View, bounded
+from evertick.operations.cron_preview import FIRES_MAX, clock_notes, preview_cron
 from evertick.operations.jobs import delayed_start, name_of, zone_of
 from evertick.operations.ledger_rows import moment, starts_at_of
 from evertick.operations.next_due_cache import Action, Due
@@ -21,7 +22,6 @@ from evertick.operations.preview import in_blackout, why_held
 from evertick.operations.protocol import Moment
 from evertick.operations.results.schedule import (
     ClockNote,
-    CronFire,
     CronPreview,
     Fire,
     JobUpcoming,
@@ -34,7 +34,6 @@ from evertick.operations.results.schedule import (
 from evertick.operations.submission import no_such_job
 from evertick.operations.time_text import local_text, offset_text
 from evertick.planning.cron import Cron
-from evertick.planning.cron_grammar import ALIASES
 from evertick.planning.jitter import starts_at
 from evertick.planning.schedules import (
     CronSchedule,
@@ -48,12 +47,9 @@ from evertick.planning.schedules import (
     occurrences,
 )
 
-FIRES_MAX = 10_000
 LOAD_US = 7 * DAY
 COUNTED_MAX = 200_000
 """Minutes of schedules that are computed, which takes some tenths of a second; jobs with equal schedules count once."""
-YEAR_US = 366 * DAY
-FIELDS = ("second", "minute", "hour", "day_of_month", "month", "day_of_week")
 
 
 def upcoming(
@@ -127,29 +123,7 @@ def cron(
     bounded("count", count, 1, FIRES_MAX)
     parsed = Cron.parse(expression, timezone or "UTC", name)
     start = context.now() if after is None else context.instant(after, zone=parsed.timezone, is_ahead=True)
-    words = ALIASES.get(parsed.text, parsed.text).split()
-    written = words if len(words) == len(FIELDS) else ["0", *words]
-    notes = _dst_notes(parsed, start)
-    texts = {note.at: note.text for note in notes}
-    fires = [from_datetime(moment) for moment in parsed.upcoming(to_datetime(start), count)]
-    return CronPreview(
-        expression=expression,
-        timezone=parsed.timezone,
-        meaning=parsed.describe(),
-        fields=dict(zip(FIELDS, written, strict=True)),
-        dst_notes=notes,
-        next=tuple(
-            CronFire(
-                scheduled_for=to_datetime(at),
-                local=local_text(at, parsed.timezone),
-                offset=offset_text(at, parsed.timezone),
-                timezone=parsed.timezone,
-                wait_seconds=(at - start) / SECOND,
-                note=texts.get(to_datetime(at)),
-            )
-            for at in fires
-        ),
-    )
+    return preview_cron(parsed, expression, start, count)
 
 
 class _Fire(NamedTuple):
@@ -288,19 +262,13 @@ def _clock_changes(job: Job, now: Instant) -> tuple[tuple[ClockNote, ...], tuple
     for spec in map(written_spec, job.schedules):
         engine = compile_schedule(spec)
         if isinstance(engine, CronSchedule):
-            notes += _dst_notes(engine.cron, now)
+            notes += clock_notes(engine.cron, now)
             meaning.append(engine.cron.describe())
         else:
             meaning.append(str(spec))
     if rule := rule_of(job.schedules):
         meaning.append(f"calendar: {rule}")
     return tuple(notes), tuple(meaning)
-
-
-def _dst_notes(cron: Cron, start: Instant) -> tuple[ClockNote, ...]:
-    notes = cron.dst_notes(to_datetime(start), to_datetime(start + YEAR_US))
-    instants = [(from_datetime(note.at), note.text) for note in notes]
-    return tuple(ClockNote(to_datetime(at), local_text(at, cron.timezone), text) for at, text in instants)
 
 
 # --- the load of coming minutes

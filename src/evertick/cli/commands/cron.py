@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Row, Table, output_option, show, show_text
 from evertick.cli.tables import show_tables
-from evertick.cli.times import MOMENT, local_text, offset_text
+from evertick.cli.times import MOMENT
 from evertick.model.duration import duration_text
-from evertick.model.instant import from_text
+from evertick.model.instant import Instant
 
 if TYPE_CHECKING:
-    from evertick.planning.cron import Cron
-
-FIELDS = ("second", "minute", "hour", "day of month", "month", "day of week")
-YEAR_US = 366 * 86_400 * 1_000_000
+    from evertick.operations.results.schedule import CronPreview
 
 expression_argument = click.argument("expression", metavar="EXPR")
 timezone_option = click.option(
@@ -54,27 +51,14 @@ def next_fires(expression: str, timezone: str | None, count: int, after: int, na
       evertick cron next "0 9 * * MON-FRI" --timezone America/New_York
       evertick cron next "@daily" --after 2027-03-27T00:00:00Z --count 3 -o json
     """
-    from evertick.model.instant import from_datetime, to_datetime, to_text
-
-    parsed = _parsed(expression, timezone, name)
-    fires = [from_datetime(moment) for moment in parsed.upcoming(to_datetime(after), count)]
-    rows: list[Row] = [
-        {
-            "scheduled_for": to_text(fire),
-            "local": local_text(fire, parsed.timezone),
-            "offset": offset_text(fire, parsed.timezone),
-            "timezone": parsed.timezone,
-            "wait_seconds": (fire - after) / 1_000_000,
-        }
-        for fire in fires
-    ]
+    found = _preview(expression, timezone, after, name, count)
     columns = (
-        Column("In", lambda row: duration_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
+        Column("In", lambda fire: duration_text(round(fire.wait_seconds * 1_000_000)), "green", right=True),
         Column("Local time", "local", "bold"),
-        Column("Zone", lambda row: f"{row['timezone']} {row['offset']}", optional=True),
+        Column("Zone", lambda fire: f"{fire.timezone} {fire.offset}", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
     )
-    show(output, rows, Table(columns, rows), name="scheduled_for")
+    show(output, found.next, Table(columns, found.next), name="scheduled_for")
 
 
 @cron.command("explain")
@@ -90,45 +74,28 @@ def explain(expression: str, timezone: str | None, after: int, name: str, output
     Example:
       evertick cron explain "30 2 * * *" --timezone Europe/Berlin
     """
-    from evertick.model.instant import from_datetime, to_datetime, to_text
-    from evertick.planning.cron_grammar import ALIASES
-
-    parsed = _parsed(expression, timezone, name)
-    words = ALIASES.get(parsed.text, parsed.text).split()
-    written = words if len(words) == len(FIELDS) else ["0", *words]
-    notes = [
-        (from_datetime(note.at), note.text)
-        for note in parsed.dst_notes(to_datetime(after), to_datetime(after + YEAR_US))
-    ]
-    upcoming = parsed.upcoming(to_datetime(after), 3)
-    data = {
-        "expression": expression,
-        "timezone": parsed.timezone,
-        "meaning": parsed.describe(),
-        "fields": dict(zip((label.replace(" ", "_") for label in FIELDS), written, strict=True)),
-        "dst_notes": [{"at": to_text(at), "text": text} for at, text in notes],
-        "next": [to_text(from_datetime(moment)) for moment in upcoming],
-    }
-    show(output, data, lambda: _show_preview(data), name="expression")
+    found = _preview(expression, timezone, after, name, 3)
+    show(output, found, lambda: _show_preview(found), name="expression")
 
 
-def _show_preview(data: dict[str, Any]) -> None:
-    show_text(data["meaning"], bold=True)
-    rows: list[Row] = [{"field": label.replace("_", " "), "written": text} for label, text in data["fields"].items()]
+def _show_preview(found: CronPreview) -> None:
+    show_text(found.meaning, bold=True)
+    rows: list[Row] = [{"field": name.replace("_", " "), "written": text} for name, text in found.fields.items()]
     show_text()
     show_tables(Table((Column("Field", "field"), Column("Value", "written", "bold")), rows))
     show_text()
-    zone = data["timezone"]
-    if not data["dst_notes"]:
-        show_text(f"Daylight saving time: no effect in {zone} in the coming year.")
+    if not found.dst_notes:
+        show_text(f"Daylight saving time: no effect in {found.timezone} in the coming year.")
         return
-    show_text(f"Daylight saving time in {zone} in the coming year:")
-    for change in data["dst_notes"]:
-        show_text(f"  {local_text(from_text(change['at']), zone)}  {change['text']}")
+    show_text(f"Daylight saving time in {found.timezone} in the coming year:")
+    for note in found.dst_notes:
+        show_text(f"  {note.local}  {note.text}")
 
 
-def _parsed(expression: str, timezone: str | None, name: str) -> Cron:
+def _preview(expression: str, timezone: str | None, after: Instant, name: str, count: int) -> CronPreview:
+    from evertick.operations.cron_preview import preview_cron
     from evertick.planning.cron import Cron
     from evertick.settings import Settings
 
-    return Cron.parse(expression, timezone or Settings.from_environment().timezone, name)
+    parsed = Cron.parse(expression, timezone or Settings.from_environment().timezone, name)
+    return preview_cron(parsed, expression, after, count)
