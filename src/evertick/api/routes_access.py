@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import Path, Query, Request
@@ -16,84 +14,20 @@ from evertick.api.problems import problem
 from evertick.api.route_decorators import At, Body, Routes, Who, respond
 from evertick.api.sessions import COOKIE
 from evertick.operations.codec import from_data
-from evertick.operations.results.base import Result
+from evertick.operations.results.access import (
+    AuditLine,
+    AuditPage,
+    NewToken,
+    SessionState,
+    SettingLine,
+    SettingsList,
+    TokenList,
+    TokenState,
+)
 from evertick.operations.time_text import read_moment
 from evertick.operations.tokens import Role, read_role
 
 routes = Routes("access")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionState(Result):
-    user: str
-    role: str
-    csrf: str | None
-    version: str
-    node: str
-    timezone: str
-
-
-@dataclass(frozen=True, slots=True)
-class SettingLine(Result):
-    name: str
-    value: str
-    default: str
-    origin: str
-    meaning: str
-    variable: str
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsList(Result):
-    items: tuple[SettingLine, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenState(Result):
-    id: str
-    name: str
-    role: str
-    created_at: datetime
-    created_by: str
-    expires_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class TokenList(Result):
-    items: tuple[TokenState, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NewToken(TokenState):
-    token: str
-    """Shown only once."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditLine(Result):
-    number: int
-    at: datetime
-    by: str
-    from_: str
-    action: str
-    target: str
-    outcome: str
-    detail: object
-    previous: str
-    hash: str
-    key: str
-    """The key that signed it."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditPage(Result):
-    items: tuple[AuditLine, ...]
-    next: str | None
-    chain_ok: bool | None
-    """Null on all but the first page, for which the whole chain is verified."""
-    broken_at: int | None
-    missing: int | None
-    """Lines at the end that the ledger knows and the log does not have."""
 
 
 class SignIn(Body):
@@ -139,7 +73,7 @@ def sign_out(at: At, who: Who, request: Request) -> Response:
 @routes.get("/tokens", Role.ADMIN)
 def list_tokens(at: At) -> TokenList:
     """List the tokens; their secrets are not kept."""
-    return TokenList(tuple(from_data(TokenState, token.data()) for token in at.tokens.list()))
+    return TokenList(tuple(token.state for token in at.tokens.list()))
 
 
 @routes.post("/tokens", Role.ADMIN)
@@ -148,13 +82,13 @@ def create_token(at: At, who: Who, request: Request, body: TokenBody) -> NewToke
     request.state.noted = {"name": body.name, "role": body.role}
     expires_at = None if body.expires_at is None else read_moment(body.expires_at, "UTC")
     token, text = at.tokens.create(body.name, read_role(body.role), by=who.name, expires_at=expires_at)
-    return from_data(NewToken, {**token.data(), "token": text})
+    return token.shown_with(text)
 
 
 @routes.delete("/tokens/{token}", Role.ADMIN)
 def revoke_token(at: At, token: Annotated[str, Path(max_length=64, description="Its name or id.")]) -> TokenState:
     """Revoke a token and its sessions."""
-    return from_data(TokenState, at.tokens.revoke(token).data())
+    return at.tokens.revoke(token).state
 
 
 @routes.get("/settings", Role.ADMIN)

@@ -9,13 +9,15 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import Final, NamedTuple, NotRequired, TypedDict
 
 from evertick.errors import Conflict, InvalidArgument, NotFound, SettingsError
-from evertick.model.instant import Instant, from_text, to_text
+from evertick.model.instant import Instant, from_text, to_datetime, to_text
 from evertick.operations.context import now_by_the_clock
+from evertick.operations.results.access import NewToken, TokenState
 from evertick.private_file import locked, read_private, write_private
 
 FILE: Final = "tokens.json"
@@ -49,18 +51,13 @@ def read_role(text: str) -> Role:
     return Role[text.upper()]
 
 
-class ShownToken(TypedDict):
-    """A token without what proves it."""
-
+class _WrittenToken(TypedDict):
     id: str
     name: str
     role: str
     created_at: str
     created_by: NotRequired[str]
     expires_at: NotRequired[str | None]
-
-
-class _WrittenToken(ShownToken):
     digest: str
 
 
@@ -73,15 +70,19 @@ class Token(NamedTuple):
     created_by: str = ""
     expires_at: Instant | None = None
 
-    def data(self) -> ShownToken:
-        return {
-            "id": self.id,
-            "name": self.name,
-            "role": str(self.role),
-            "created_at": to_text(self.created_at),
-            "created_by": self.created_by,
-            "expires_at": None if self.expires_at is None else to_text(self.expires_at),
-        }
+    @property
+    def state(self) -> TokenState:
+        """The token without what proves it."""
+        return TokenState(*self._shown)
+
+    def shown_with(self, text: str) -> NewToken:
+        """The token with its text, which is shown once."""
+        return NewToken(*self._shown, token=text)
+
+    @property
+    def _shown(self) -> tuple[str, str, str, datetime, str, datetime | None]:
+        expires_at = None if self.expires_at is None else to_datetime(self.expires_at)
+        return self.id, self.name, str(self.role), to_datetime(self.created_at), self.created_by, expires_at
 
 
 class Tokens:
@@ -199,7 +200,15 @@ def _digest(text: str) -> str:
 
 
 def _to_plain(token: Token) -> _WrittenToken:
-    return {**token.data(), "digest": token.digest}
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": str(token.role),
+        "created_at": to_text(token.created_at),
+        "created_by": token.created_by,
+        "expires_at": None if token.expires_at is None else to_text(token.expires_at),
+        "digest": token.digest,
+    }
 
 
 def _from_plain(plain: _WrittenToken) -> Token:

@@ -13,6 +13,7 @@ from evertick.cli.output import Column, Table, note, output_option, show, show_t
 from evertick.cli.target_options import find_target
 
 if TYPE_CHECKING:
+    from evertick.operations.results.access import TokenState
     from evertick.operations.tokens import Tokens
 
 ROLES = ("viewer", "operator", "editor", "admin")
@@ -62,7 +63,7 @@ def create(name: str, role: str, expires: str | None, folder: Path, output: str)
 
     until = None if expires is None else read_moment(expires, "UTC", now=times.now(), is_ahead=True)
     made, text = _tokens(folder).create(name, read_role(role), by=whoami(), expires_at=until)
-    show(output, {**made.data(), "token": text}, lambda: show_text(text), name="token")
+    show(output, made.shown_with(text), lambda: show_text(text), name="token")
     note("Store it now: it cannot be shown again. Next: EVERTICK_TOKEN=... evertick list --server URL")
 
 
@@ -76,18 +77,22 @@ def list_(folder: Path, output: str) -> None:
     Example:
       evertick token list --folder jobs
     """
-    rows = [one.data() for one in _tokens(folder).list()]
+    rows = [one.state for one in _tokens(folder).list()]
     columns = (
         Column("Name", "name", "bold cyan"),
         Column("Role", "role", "bold"),
-        Column("Created (UTC)", lambda row: times.utc_text(row["created_at"])),
+        Column("Created (UTC)", lambda token: times.whole_second_text(token.created_at, "UTC")),
         Column("Created by", "created_by", optional=True),
-        Column("Expires (UTC)", lambda row: times.utc_text(row["expires_at"]) if row["expires_at"] else "never"),
+        Column("Expires (UTC)", _expiry),
         Column("Id", "id", "dim", optional=True),
     )
     show(output, rows, Table(columns, rows), name="name")
     if not rows:
         note("There are no tokens yet. The first server start creates one. Next: evertick serve")
+
+
+def _expiry(shown: TokenState) -> str:
+    return "never" if shown.expires_at is None else times.whole_second_text(shown.expires_at, "UTC")
 
 
 @token.command()
@@ -102,7 +107,7 @@ def revoke(name: str, folder: Path, output: str) -> None:
       evertick token revoke grafana
     """
     gone = _tokens(folder).revoke(name)
-    show(output, gone.data(), lambda: show_text(f"Revoked {gone.name}."), name="name")
+    show(output, gone.state, lambda: show_text(f"Revoked {gone.name}."), name="name")
 
 
 @token.command("show")
