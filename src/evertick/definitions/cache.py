@@ -258,8 +258,8 @@ def _parts_of(value: object) -> tuple[str, Iterable[object]]:
         return kind.__name__, [_rooted(value.file), value.line, value.note]
     if kind in _FIELDS:
         return kind.__name__, [getattr(value, name) for name in _FIELDS[kind]]
-    if kind in _ENUMS:
-        return kind.__name__, [value.value]  # type: ignore[attr-defined]
+    if isinstance(value, Enum) and kind in _ENUMS:
+        return kind.__name__, [value.value]
     match value:
         case tuple():
             return "tuple", value

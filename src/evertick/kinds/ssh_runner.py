@@ -89,13 +89,15 @@ class MarkFilter:
 class Session:
     """One run of OpenSSH."""
 
-    def __init__(self, request: dict[str, object], wake: int) -> None:
-        self._argv = [str(word) for word in request["argv"]]  # type: ignore[attr-defined]
-        self._target = str(request["target"])
-        self._text = str(request["text"]).encode("utf-8", "surrogateescape") + b"\n"
-        self._heartbeat = float(request["heartbeat"])  # type: ignore[arg-type]
-        self._silence = float(request["silence"])  # type: ignore[arg-type]
-        self._marks = MarkFilter(str(request["mark"]))
+    def __init__(
+        self, argv: list[str], target: str, text: str, mark: str, *, heartbeat: float, silence: float, wake: int
+    ) -> None:
+        self._argv = argv
+        self._target = target
+        self._text = text.encode("utf-8", "surrogateescape") + b"\n"
+        self._heartbeat = heartbeat
+        self._silence = silence
+        self._marks = MarkFilter(mark)
         self._wake = wake
         self._is_stopped = False
 
@@ -198,7 +200,8 @@ def main() -> int:
     signal.set_wakeup_fd(writer)
     for number in _STOPS:
         signal.signal(number, lambda *_: None)
-    end = Session(request, reader).run()
+    words = (request["argv"], request["target"], request["text"], request["mark"])
+    end = Session(*words, heartbeat=request["heartbeat"], silence=request["silence"], wake=reader).run()
     if end.reason:
         _note(end.reason)
     with contextlib.suppress(OSError), open(RESULT_FD, "wb") as note:
