@@ -11,10 +11,10 @@ import time
 from typing import Final, NamedTuple
 
 from playwright.sync_api import Browser
-from tests.web.house import House, open_browser
+from tests.web.web_server import WebServer, open_browser
 
-from bench.big_house import KEPT_SECONDS, big_house, open_again
 from bench.harness import Report, Table, Target
+from bench.large_server import KEPT_SECONDS, large_server, open_again
 
 # Limits in milliseconds: the first paint, and what was asked for.
 SIZES: Final = {1_000: (150.0, 500.0), 10_000: (150.0, 1_000.0)}
@@ -38,8 +38,8 @@ def run(*, quick: bool) -> Report:
     tables, targets, figures = [], list[Target](), dict[str, float]()
     for jobs, (paint_limit, drawn_limit) in {40: SIZES[1_000]}.items() if quick else SIZES.items():
         runs, rounds = (1_000, 1) if quick else (1_000_000, 5)
-        with big_house(jobs, runs) as house, open_browser() as browser:
-            found = {name: _look(browser, house, name, rounds, warm_ups=0 if quick else 1) for name in VIEWS}
+        with large_server(jobs, runs) as web_server, open_browser() as browser:
+            found = {name: _look(browser, web_server, name, rounds, warm_ups=0 if quick else 1) for name in VIEWS}
         tables.append(_table(jobs, runs, rounds, found))
         for name, looks in found.items():
             paint, drawn = (statistics.median(values) for values in zip(*looks, strict=True))
@@ -66,22 +66,22 @@ def _table(jobs: int, runs: int, rounds: int, found: dict[str, list[Look]]) -> T
     )
 
 
-def _look(browser: Browser, house: House, name: str, rounds: int, warm_ups: int) -> list[Look]:
+def _look(browser: Browser, web_server: WebServer, name: str, rounds: int, warm_ups: int) -> list[Look]:
     path, is_drawn = VIEWS[name]
     looks = []
     for _ in range(warm_ups + rounds):
-        complaints: list[str] = []
-        page = open_again(browser, house, complaints)
+        browser_errors: list[str] = []
+        page = open_again(browser, web_server, browser_errors)
         if warm_ups:
             time.sleep(KEPT_SECONDS)
-        page.goto(house.url + path, wait_until="commit")
+        page.goto(web_server.url + path, wait_until="commit")
         page.wait_for_function(is_drawn)
         drawn = page.evaluate("performance.now()")
         # If the answer is in the first frame, the browser reports that paint only afterwards.
         page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
         paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
         page.context.close()
-        if complaints:
-            raise RuntimeError(f"{name}: {complaints[:3]}")
+        if browser_errors:
+            raise RuntimeError(f"{name}: {browser_errors[:3]}")
         looks.append(Look(paint, drawn))
     return looks[warm_ups:]

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from playwright.sync_api import Page
-from tests.web.house import House, open_browser, open_page
+from tests.web.web_server import WebServer, open_browser, open_page
 
-from bench.big_house import KEPT_SECONDS, big_house
 from bench.harness import Report, Table, Target
+from bench.large_server import KEPT_SECONDS, large_server
 
 LIMIT_MS: Final = 100.0
 
@@ -193,9 +193,9 @@ def _type_in_palette(page: Page) -> None:
 def run(*, quick: bool) -> Report:
     jobs, runs, rounds = (40, 2_000, 1) if quick else (1_000, 1_000_000, 5)
     chosen = [one for one in INTERACTIONS if not quick or not one.needs_all]
-    with big_house(jobs, runs) as house, open_browser() as browser:
-        page = open_page(browser, house, [], reduced_motion="reduce")
-        found = {one.name: [_measure(page, house, one) for _ in range(rounds + 1)][1:] or [0.0] for one in chosen}
+    with large_server(jobs, runs) as web_server, open_browser() as browser:
+        page = open_page(browser, web_server, [], reduced_motion="reduce")
+        found = {one.name: [_measure(page, web_server, one) for _ in range(rounds + 1)][1:] or [0.0] for one in chosen}
         page.context.close()
     table = Table(
         f"Interactions at {jobs:,} jobs and {runs:,} runs, SQLite, milliseconds in Chromium",
@@ -207,8 +207,8 @@ def run(*, quick: bool) -> Report:
     return Report("interactions", (table,), targets, {name: statistics.median(took) for name, took in found.items()})
 
 
-def _measure(page: Page, house: House, one: Interaction) -> float:
-    page.goto(house.url + one.start)
+def _measure(page: Page, web_server: WebServer, one: Interaction) -> float:
+    page.goto(web_server.url + one.start)
     page.wait_for_function(f"() => {one.ready}")
     time.sleep(KEPT_SECONDS)
     page.evaluate(WATCH.replace("IS_DONE", one.done), one.event)

@@ -69,7 +69,7 @@ TOGETHER = {
     "tests/web/test_shell": "tests/web/test_actions",
     "tests/web/test_site": "tests/web/test_actions",
 }
-"""Files that one worker runs after another: they look at one and the same house."""
+"""Files that one worker runs after another: they use one and the same server."""
 
 
 class Sortable(Protocol):

@@ -13,7 +13,7 @@ from evertick.operations.local import LocalOperations
 from evertick.stores import open_store
 from tests.api.collector import Collector
 from tests.operations.ledger import at, entry, fill, job, key, ran
-from tests.web.house import House
+from tests.web.web_server import WebServer
 
 ENDED = {"kind": "run", "run": key(1).run_id, "state": "failed"}
 
@@ -69,11 +69,11 @@ def test_runs_of_a_scheduler_are_traced(tmp_path, monkeypatch):
     with Collector() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "200")
-        house = House(tmp_path)
+        web_server = WebServer(tmp_path)
         try:
-            house.start()
+            web_server.start()
             spans = collector.wait_for("occurrence hello", "run", "attempt 1", "step main")
         finally:
-            house.close()
+            web_server.close()
     assert spans["run"].status.code == 0
     assert spans["step main"].start_time_unix_nano >= spans["occurrence hello"].start_time_unix_nano

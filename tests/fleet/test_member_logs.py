@@ -27,7 +27,7 @@ from tests.executors.contract import NINE
 from tests.fleet.cable import Cable
 from tests.fleet.local_fleet import LocalFleet, wait_for
 from tests.fleet.test_faults import Trace, _listens, started
-from tests.web.house import House
+from tests.web.web_server import WebServer
 
 KEY = RunKey("report", NINE)
 
@@ -248,28 +248,28 @@ def test_commands_and_the_api_show_what_only_a_member_has(tmp_path):
     jobs.mkdir()
     (jobs / "loud.yaml").write_text("runsOn: {zone: eu}\ncommand: seq 100000; echo the end\n")
     (jobs / "wide.yaml").write_text("routing: SHARDING_BROADCAST\ncommand: echo part $EVERTICK_RUN_SHARD_INDEX\n")
-    local_fleet, house = LocalFleet(tmp_path, is_secure=True), House(jobs)
+    local_fleet, web_server = LocalFleet(tmp_path, is_secure=True), WebServer(jobs)
     try:
         local_fleet.start()
         local_fleet.join("ex-a", "--label", "zone=eu", lease_us=LEASE_US)
         local_fleet.join("ex-b", lease_us=LEASE_US)
-        house.start("--fleet", local_fleet.url, "--fleet-certs", str(local_fleet.scheduler_certs))
-        fleet = lambda: [one for one in house.get("/executors")["items"] if one["executor"] == "fleet"]  # noqa: E731
+        web_server.start("--fleet", local_fleet.url, "--fleet-certs", str(local_fleet.scheduler_certs))
+        fleet = lambda: [one for one in web_server.get("/executors")["items"] if one["executor"] == "fleet"]  # noqa: E731
         wait_for(lambda: (there := fleet()) and len(there[0]["members"]) == 2, "both members")
-        runs = {job: house.post(f"/jobs/{job}/trigger?wait=60")["run"] for job in ("loud", "wide")}
+        runs = {job: web_server.post(f"/jobs/{job}/trigger?wait=60")["run"] for job in ("loud", "wide")}
         for run in runs.values():
             path = f"/runs/{quote(run, safe='')}"
-            wait_for(partial(has_succeeded, house, path), run)
+            wait_for(partial(has_succeeded, web_server, path), run)
         paths = {job: f"/runs/{quote(run, safe='')}" for job, run in runs.items()}
-        wait_for(lambda: house.get(paths["loud"])["logs"][0]["is_complete"], "the copy")
-        wait_for(lambda: len(house.get(paths["wide"])["logs"]) == 2, "both copies")
+        wait_for(lambda: web_server.get(paths["loud"])["logs"][0]["is_complete"], "the copy")
+        wait_for(lambda: len(web_server.get(paths["wide"])["logs"]) == 2, "both copies")
         shutil.rmtree(jobs / ".evertick" / "logs")
 
-        detail = house.get(paths["loud"])
+        detail = web_server.get(paths["loud"])
         assert [(log["step"], log["size"], log["is_complete"]) for log in detail["logs"]] == [("main", 588903, True)]
         assert detail["absent_logs"] == []
-        assert house.get(f"{paths['loud']}/logs/1/main?offset=588895")["text"] == "the end\n"
-        assert house.get(f"{paths['loud']}/logs/1/main/search?text=the%20end")["total"] == 1
+        assert web_server.get(f"{paths['loud']}/logs/1/main?offset=588895")["text"] == "the end\n"
+        assert web_server.get(f"{paths['loud']}/logs/1/main/search?text=the%20end")["total"] == 1
         said = evertick("logs", runs["loud"], "--folder", str(jobs))
         assert (said.returncode, said.stdout.splitlines()[-2:]) == (0, ["100000", "the end"])
         said = evertick("logs", runs["wide"], "--folder", str(jobs), "-o", "json")
@@ -280,13 +280,13 @@ def test_commands_and_the_api_show_what_only_a_member_has(tmp_path):
 
         local_fleet.members["ex-a"].kill()
         # Until the hub has missed it, it is a member that does not answer.
-        absent_logs = lambda: house.get(paths["loud"])["absent_logs"]  # noqa: E731
+        absent_logs = lambda: web_server.get(paths["loud"])["absent_logs"]  # noqa: E731
         wait_for(lambda: [one["cause"] for one in absent_logs()] == ["away"], "it to be missed")
         (absent,) = absent_logs()
         assert (absent["kind"], absent["name"], absent["cause"]) == ("member", "ex-a", "away")
         assert absent["last_seen_at"] > "2026"
         with pytest.raises(urllib.error.HTTPError) as caught:
-            house.get(f"{paths['loud']}/logs/1/main")
+            web_server.get(f"{paths['loud']}/logs/1/main")
         with caught.value as answer:
             problem = json.load(answer)
         assert (problem["status"], problem["absent_log"]["name"]) == (503, "ex-a")
@@ -298,7 +298,7 @@ def test_commands_and_the_api_show_what_only_a_member_has(tmp_path):
         # A member on a busy machine may take longer than a reader waits; it is asked again then.
         wait_for(lambda: shows_its_part(runs["wide"], jobs), "the part that ex-b has")
     finally:
-        house.close()
+        web_server.close()
         local_fleet.close()
 
 
@@ -315,5 +315,5 @@ def evertick(*words):
     return completed(*words)
 
 
-def has_succeeded(house: House, path: str) -> bool:
-    return bool(house.get(path)["state"] == "succeeded")
+def has_succeeded(web_server: WebServer, path: str) -> bool:
+    return bool(web_server.get(path)["state"] == "succeeded")

@@ -16,7 +16,7 @@ from tests.processes import proof
 from tests.results import write_results
 from tests.soak.account import account_for, is_flat
 from tests.soak.soak import PATIENCE_SECONDS, Plan, Soak
-from tests.web.house import open_browser, open_page
+from tests.web.web_server import open_browser, open_page
 
 PAGE = "page"
 

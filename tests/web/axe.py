@@ -7,7 +7,7 @@ import json
 from playwright.sync_api import Page, ViewportSize
 
 from tests.web.conftest import ROOT
-from tests.web.house import NARROW, WIDE
+from tests.web.web_server import NARROW, WIDE
 
 AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
 ALL = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

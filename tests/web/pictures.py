@@ -12,8 +12,8 @@ from urllib.parse import quote
 from playwright.sync_api import Browser, Page
 
 from evertick.stores import open_store
-from tests.web.house import NARROW, House, open_browser, open_page
-from tests.web.past import write_jobs, write_past
+from tests.web.history import write_history, write_jobs
+from tests.web.web_server import NARROW, WebServer, open_browser, open_page
 
 FOLDER = Path(__file__).parent.parent.parent / "docs" / "images"
 SIZE = {"width": 1280, "height": 800}
@@ -28,10 +28,10 @@ class Shot(NamedTuple):
     """What the page shows once it is loaded."""
 
 
-def take_pictures(browser: Browser, house: House, folder: Path) -> list[Path]:
+def take_pictures(browser: Browser, web_server: WebServer, folder: Path) -> list[Path]:
     """Each page of the documentation once, in one theme or the other."""
     folder.mkdir(parents=True, exist_ok=True)
-    run = house.get("/runs?job=etl&trigger=manual&limit=1")["items"][0]["run"]
+    run = web_server.get("/runs?job=etl&trigger=manual&limit=1")["items"][0]["run"]
     shots = [
         Shot("timeline", "/?span=43200000", "light", SIZE, "etl"),
         Shot("timeline-dark", "/?span=43200000", "dark", SIZE, "etl"),
@@ -42,20 +42,22 @@ def take_pictures(browser: Browser, house: House, folder: Path) -> list[Path]:
         Shot("cron", "/cron?expression=30 2 * * *&timezone=Europe/Berlin", "light", SIZE, "Next 20 fire times"),
         Shot("narrow", "/?span=21600000", "light", NARROW, "etl"),
     ]
-    return [_take(browser, house, folder / f"{shot.name}.png", shot) for shot in shots]
+    return [_take(browser, web_server, folder / f"{shot.name}.png", shot) for shot in shots]
 
 
-def _take(browser: Browser, house: House, file: Path, shot: Shot) -> Path:
-    complaints: list[str] = []
-    page = open_page(browser, house, complaints, color_scheme=shot.theme, viewport=shot.size, reduced_motion="reduce")
-    page.goto(house.url + shot.path)
+def _take(browser: Browser, web_server: WebServer, file: Path, shot: Shot) -> Path:
+    browser_errors: list[str] = []
+    page = open_page(
+        browser, web_server, browser_errors, color_scheme=shot.theme, viewport=shot.size, reduced_motion="reduce"
+    )
+    page.goto(web_server.url + shot.path)
     if "fetched" in shot.text:
         page.get_by_role("button", name="fetch Succeeded").click()
     page.get_by_text(shot.text).first.wait_for()
     _settle(page)
     page.screenshot(path=str(file))
     page.context.close()
-    assert complaints == [], complaints
+    assert browser_errors == [], browser_errors
     return file
 
 
@@ -69,32 +71,32 @@ def _settle(page: Page) -> None:
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     with tempfile.TemporaryDirectory() as name, open_browser() as browser:
-        house = furnished(Path(name))
+        web_server = server_with_history(Path(name))
         try:
-            have_run(browser, house)
-            have_running(browser, house)
-            for file in take_pictures(browser, house, folder):
+            have_run(browser, web_server)
+            have_running(browser, web_server)
+            for file in take_pictures(browser, web_server, folder):
                 sys.stderr.write(f"{file}\n")
         finally:
-            house.close()
+            web_server.close()
 
 
-def furnished(folder: Path) -> House:
-    """A house with a past, and a scheduler at work."""
+def server_with_history(folder: Path) -> WebServer:
+    """A web_server with a past, and a scheduler at work."""
     write_jobs(folder)
     (folder / ".evertick").mkdir(mode=0o700)
     store = open_store(f"sqlite:///{folder}/.evertick/ledger.db")
-    write_past(store, folder, time.time_ns() // 1_000)
+    write_history(store, folder, time.time_ns() // 1_000)
     store.close()
-    house = House(folder)
-    house.start()
-    return house
+    web_server = WebServer(folder)
+    web_server.start()
+    return web_server
 
 
-def have_run(browser: Browser, house: House) -> None:
+def have_run(browser: Browser, web_server: WebServer) -> None:
     """One run of real steps with real output, asked for as people do."""
-    page = open_page(browser, house, [])
-    page.goto(f"{house.url}/jobs/etl")
+    page = open_page(browser, web_server, [])
+    page.goto(f"{web_server.url}/jobs/etl")
     page.get_by_role("button", name="Run now").click()
     page.get_by_role("dialog").get_by_role("button", name="Run now").click()
     page.wait_for_url("**/runs/**")
@@ -102,10 +104,10 @@ def have_run(browser: Browser, house: House) -> None:
     page.context.close()
 
 
-def have_running(browser: Browser, house: House) -> None:
+def have_running(browser: Browser, web_server: WebServer) -> None:
     """One run that goes on, so that something is under way."""
-    page = open_page(browser, house, [])
-    page.goto(f"{house.url}/jobs/long-haul")
+    page = open_page(browser, web_server, [])
+    page.goto(f"{web_server.url}/jobs/long-haul")
     page.get_by_role("button", name="Run now").click()
     page.get_by_role("dialog").get_by_role("button", name="Run now").click()
     page.wait_for_url("**/runs/**")

@@ -8,13 +8,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.web.axe import ALL, AXE, COLOURS, judge, judge_in_both_themes
-from tests.web.house import NARROW, open_page
+from tests.web.web_server import NARROW, open_page
 
 
 @pytest.fixture
-def page(browser, house, complaints):
+def page(browser, web_server, browser_errors):
     # Nothing moves: a half-faded text has no contrast.
-    made = open_page(browser, house, complaints, reduced_motion="reduce")
+    made = open_page(browser, web_server, browser_errors, reduced_motion="reduce")
     made.add_init_script(path=str(AXE))
     yield made
     made.context.close()
@@ -45,8 +45,8 @@ DIALOGS = [
 
 
 @pytest.mark.parametrize(("path", "act", "name", "text"), DIALOGS)
-def test_a_dialog_is_for_everybody_and_ends_with_escape(page, house, path, act, name, text):
-    page.goto(house.url + path)
+def test_a_dialog_is_for_everybody_and_ends_with_escape(page, web_server, path, act, name, text):
+    page.goto(web_server.url + path)
     page.get_by_role("main").get_by_role("heading").first.wait_for()
     act(page)
     dialog = page.get_by_role("dialog", name=name)
@@ -57,8 +57,8 @@ def test_a_dialog_is_for_everybody_and_ends_with_escape(page, house, path, act, 
     expect(dialog).to_have_count(0)
 
 
-def test_the_palette_is_for_everybody(page, house):
-    page.goto(f"{house.url}/jobs")
+def test_the_palette_is_for_everybody(page, web_server):
+    page.goto(f"{web_server.url}/jobs")
     page.get_by_role("link", name="hourly-report").wait_for()
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Search jobs").fill("hourly")
@@ -66,9 +66,9 @@ def test_the_palette_is_for_everybody(page, house):
     judge_in_both_themes(page)
 
 
-def test_the_menu_of_a_phone_is_for_everybody_takes_the_focus_and_gives_it_back(page, house):
+def test_the_menu_of_a_phone_is_for_everybody_takes_the_focus_and_gives_it_back(page, web_server):
     page.set_viewport_size(NARROW)
-    page.goto(f"{house.url}/jobs")
+    page.goto(f"{web_server.url}/jobs")
     page.get_by_role("link", name="hourly-report").wait_for()
     menu = page.get_by_role("button", name="Menu")
     menu.press("Enter")

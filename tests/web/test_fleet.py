@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from evertick.settings.parts import FleetSettings
 from tests.fleet.local_fleet import LocalFleet
-from tests.web.house import PATIENCE_SECONDS, House, open_page, wait_for
+from tests.web.web_server import PATIENCE_SECONDS, WebServer, open_page, wait_for
 
 pytestmark = pytest.mark.slow
 LONG_MS = 2 * PATIENCE_SECONDS * 1_000
@@ -31,11 +31,11 @@ def local_fleet(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def house(local_fleet, tmp_path_factory):
+def web_server(local_fleet, tmp_path_factory):
     folder = tmp_path_factory.mktemp("jobs")
     (folder / "render.yaml").write_text("executor: fleet\ncommand: echo rendering; exec sleep 600\n")
     (folder / "say.yaml").write_text("executor: fleet\ncommand: echo said by a member\n")
-    made = House(folder)
+    made = WebServer(folder)
     try:
         made.start("--fleet", local_fleet.url)
         wait_for(lambda: len(members(made)) == 2, 2 * PATIENCE_SECONDS)
@@ -44,28 +44,28 @@ def house(local_fleet, tmp_path_factory):
         made.close()
 
 
-def members(house):
-    found = [one for one in house.get("/executors")["items"] if one["executor"] == "fleet"]
+def members(web_server):
+    found = [one for one in web_server.get("/executors")["items"] if one["executor"] == "fleet"]
     return {one["name"]: one for place in found for one in place["members"] if one["is_healthy"]}
 
 
-def runs_on(house, run):
+def runs_on(web_server, run):
     """The members that a run is on."""
-    return [name for name, one in members(house).items() if run in [own["run"] for own in one["runs"]]]
+    return [name for name, one in members(web_server).items() if run in [own["run"] for own in one["runs"]]]
 
 
-def test_members_are_seen_drained_taken_back_and_let_go(browser, house, complaints):
-    page = open_page(browser, house, complaints)
+def test_members_are_seen_drained_taken_back_and_let_go(browser, web_server, browser_errors):
+    page = open_page(browser, web_server, browser_errors)
     page.set_default_timeout(LONG_MS)
-    page.goto(f"{house.url}/executors")
+    page.goto(f"{web_server.url}/executors")
     rows = {name: page.get_by_role("row", name=name) for name in ("ex-a", "ex-b")}
     for row in rows.values():
         expect(row).to_contain_text("ready", timeout=LONG_MS)
         expect(row).to_contain_text("0 of 3")
         expect(row).to_contain_text("disk=ssd")
-    run = house.post("/jobs/render/trigger?wait=60")["run"]
-    wait_for(lambda: runs_on(house, run))
-    (busy,) = runs_on(house, run)
+    run = web_server.post("/jobs/render/trigger?wait=60")["run"]
+    wait_for(lambda: runs_on(web_server, run))
+    (busy,) = runs_on(web_server, run)
     (idle,) = rows.keys() - {busy}
     expect(rows[busy].get_by_role("link", name="render")).to_be_visible(timeout=LONG_MS)
     rows[busy].get_by_role("button", name=f"Drain {busy}").click()
@@ -74,33 +74,35 @@ def test_members_are_seen_drained_taken_back_and_let_go(browser, house, complain
     dialog = page.get_by_role("dialog", name=f"Remove {busy}")
     expect(dialog.get_by_role("button", name="Remove")).to_be_disabled()
     dialog.get_by_role("button", name="Close").first.click()
-    house.post(f"/runs/{quote(run, safe='')}/cancel")
+    web_server.post(f"/runs/{quote(run, safe='')}/cancel")
     expect(rows[busy]).to_contain_text("drained", timeout=LONG_MS)
     rows[busy].get_by_role("button", name=f"Undrain {busy}").click()
     expect(rows[busy]).to_contain_text("ready", timeout=LONG_MS)
     rows[idle].get_by_role("button", name=f"Remove {idle}").click()
     page.get_by_role("dialog", name=f"Remove {idle}").get_by_role("button", name="Remove").click()
     expect(page.get_by_text(f"Removed {idle}.")).to_be_visible(timeout=LONG_MS)
-    wait_for(lambda: set(members(house)) == {busy}, 2 * PATIENCE_SECONDS)
+    wait_for(lambda: set(members(web_server)) == {busy}, 2 * PATIENCE_SECONDS)
     page.context.close()
 
 
-def test_the_log_that_only_a_member_has_is_shown_until_that_member_is_away(browser, house, local_fleet, complaints):
-    page = open_page(browser, house, complaints)
+def test_the_log_that_only_a_member_has_is_shown_until_that_member_is_away(
+    browser, web_server, local_fleet, browser_errors
+):
+    page = open_page(browser, web_server, browser_errors)
     page.set_default_timeout(LONG_MS)
-    run = house.post("/jobs/say/trigger?wait=60")["run"]
+    run = web_server.post("/jobs/say/trigger?wait=60")["run"]
     path = f"/runs/{quote(run, safe='')}"
-    wait_for(lambda: (found := house.get(path))["state"] == "succeeded" and found["logs"][0]["is_complete"])
-    shutil.rmtree(house.folder / ".evertick" / "logs" / "say")
-    page.goto(f"{house.url}{path}")
+    wait_for(lambda: (found := web_server.get(path))["state"] == "succeeded" and found["logs"][0]["is_complete"])
+    shutil.rmtree(web_server.folder / ".evertick" / "logs" / "say")
+    page.goto(f"{web_server.url}{path}")
     expect(page.get_by_text("said by a member", exact=True)).to_be_visible()
-    member = house.get(path)["executor"].removeprefix("fleet:")
+    member = web_server.get(path)["executor"].removeprefix("fleet:")
     local_fleet.members[member].kill()
-    wait_for(lambda: house.get(path)["absent_logs"])
+    wait_for(lambda: web_server.get(path)["absent_logs"])
     page.reload()
     expect(page.get_by_text(f"the member {member} is away (last seen")).to_be_visible()
     expect(page.get_by_text("No output")).not_to_be_visible()
-    page.goto(f"{house.url}/executors")
+    page.goto(f"{web_server.url}/executors")
     page.get_by_role("button", name=f"Forget {member}").click()
     page.get_by_role("dialog", name=f"Forget {member}").get_by_role("button", name="Forget").click()
     expect(page.get_by_text(f"Removed {member} from the list.")).to_be_visible()

@@ -34,9 +34,9 @@ def tab_to(page, target):
 
 
 @pytest.fixture
-def at(page, house):
+def at(page, web_server):
     def open_at(path, heading):
-        page.goto(house.url + path)
+        page.goto(web_server.url + path)
         page.get_by_role("heading", name=heading).first.wait_for(state="attached")
         return page
 

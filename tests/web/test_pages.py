@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.web.axe import ALL, AXE, COLOURS, judge, judge_in_both_themes
-from tests.web.house import WIDE, open_page
+from tests.web.web_server import WIDE, open_page
 
 PAGES = [
     pytest.param("/", "12 jobs", id="the timeline"),
@@ -44,45 +44,45 @@ def complaints_of_shown() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def shown(browser, house, complaints_of_shown):
+def shown(browser, web_server, complaints_of_shown):
     """One page for all, as a person has: what a page leaves behind must not trouble the next."""
     # Nothing moves: a half-faded text has no contrast.
-    made = open_page(browser, house, complaints_of_shown, reduced_motion="reduce")
+    made = open_page(browser, web_server, complaints_of_shown, reduced_motion="reduce")
     made.add_init_script(path=str(AXE))
     yield made
     made.context.close()
 
 
 @pytest.mark.parametrize(("path", "text"), PAGES)
-def test_a_page_is_for_everybody(shown, complaints_of_shown, house, path, text):
+def test_a_page_is_for_everybody(shown, complaints_of_shown, web_server, path, text):
     shown.goto("about:blank")  # what the page before it still asked for is answered, and was noted
     complaints_of_shown.clear()
     shown.set_viewport_size(WIDE)
     shown.emulate_media(color_scheme="light")
-    shown.goto(house.url + path)
+    shown.goto(web_server.url + path)
     shown.get_by_text(text).first.wait_for(state="attached")
     judge_in_both_themes(shown)
     if path not in REFUSED:
         assert complaints_of_shown == []
 
 
-def test_a_run_is_for_everybody(shown, house):
-    run = house.get("/runs?job=etl&state=succeeded&limit=1")["items"][0]["run"]
+def test_a_run_is_for_everybody(shown, web_server):
+    run = web_server.get("/runs?job=etl&state=succeeded&limit=1")["items"][0]["run"]
     shown.set_viewport_size(WIDE)
-    shown.goto(f"{house.url}/runs/{quote(run, safe='')}")
+    shown.goto(f"{web_server.url}/runs/{quote(run, safe='')}")
     shown.get_by_text("Exit code").wait_for()
     judge_in_both_themes(shown)
 
 
-def test_columns_are_chosen_and_sorted_by_keyboard_and_kept_in_the_address(shown, complaints_of_shown, house):
+def test_columns_are_chosen_and_sorted_by_keyboard_and_kept_in_the_address(shown, complaints_of_shown, web_server):
     complaints_of_shown.clear()
     shown.set_viewport_size(WIDE)
-    shown.goto(f"{house.url}/jobs?tag=money")
+    shown.goto(f"{web_server.url}/jobs?tag=money")
     heading = shown.get_by_role("columnheader", name="Next")
     heading.get_by_role("button").press("Enter")
     expect(heading).to_have_attribute("aria-sort", "ascending")
     first = shown.locator("tbody tr").first
-    soonest = min(house.get("/jobs?tag=money")["items"], key=lambda job: job["next_at"])
+    soonest = min(web_server.get("/jobs?tag=money")["items"], key=lambda job: job["next_at"])
     expect(first).to_contain_text(soonest["name"])
     heading.get_by_role("button").press("Enter")
     expect(heading).to_have_attribute("aria-sort", "descending")
@@ -105,23 +105,23 @@ def test_columns_are_chosen_and_sorted_by_keyboard_and_kept_in_the_address(shown
     assert complaints_of_shown == []
 
 
-def test_runs_are_sorted_by_their_duration(shown, house):
+def test_runs_are_sorted_by_their_duration(shown, web_server):
     shown.set_viewport_size(WIDE)
-    shown.goto(f"{house.url}/runs?job=etl")
+    shown.goto(f"{web_server.url}/runs?job=etl")
     shown.get_by_role("columnheader", name="Took").get_by_role("button").click()
     expect(shown.get_by_text("entries that match")).to_be_visible()
     longest = max(
-        (run for run in house.get("/runs?job=etl&limit=1000")["items"] if run["duration_seconds"]),
+        (run for run in web_server.get("/runs?job=etl&limit=1000")["items"] if run["duration_seconds"]),
         key=lambda run: run["duration_seconds"],
     )
     link = shown.locator("tbody tr").first.get_by_role("link").first
     expect(link).to_have_attribute("href", f"/runs/{quote(longest['run'], safe='')}")
 
 
-def test_a_change_of_the_theme_is_one_change_for_those_who_want_no_motion(shown, house):
+def test_a_change_of_the_theme_is_one_change_for_those_who_want_no_motion(shown, web_server):
     shown.set_viewport_size(WIDE)
     shown.emulate_media(color_scheme="light")
-    shown.goto(f"{house.url}/jobs/etl")
+    shown.goto(f"{web_server.url}/jobs/etl")
     shown.get_by_text("Next starts").wait_for()
     shown.evaluate(
         """() => {
@@ -134,10 +134,10 @@ def test_a_change_of_the_theme_is_one_change_for_those_who_want_no_motion(shown,
     assert shown.evaluate("window.moving") == 0
 
 
-def test_nothing_comes_from_elsewhere(shown, house):
+def test_nothing_comes_from_elsewhere(shown, web_server):
     asked: list[str] = []
     shown.on("request", lambda request: asked.append(request.url))
-    shown.goto(f"{house.url}/jobs/etl")
+    shown.goto(f"{web_server.url}/jobs/etl")
     shown.get_by_text("Next starts").wait_for()
     assert asked
-    assert [url for url in asked if not url.startswith(house.url + "/")] == []
+    assert [url for url in asked if not url.startswith(web_server.url + "/")] == []

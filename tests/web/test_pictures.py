@@ -10,9 +10,9 @@ from tests.web.pictures import FOLDER, have_run, take_pictures
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def test_the_pictures_can_be_taken(browser, house, tmp_path):
-    have_run(browser, house)
-    taken = take_pictures(browser, house, tmp_path)
+def test_the_pictures_can_be_taken(browser, web_server, tmp_path):
+    have_run(browser, web_server)
+    taken = take_pictures(browser, web_server, tmp_path)
     # A page that is one colour all over makes a far smaller file.
     assert [file.name for file in taken if file.stat().st_size < 20_000 or file.read_bytes()[:8] != PNG] == []
     assert {file.name for file in taken} == {file.name for file in FOLDER.glob("*.png")}

@@ -9,28 +9,28 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.web.house import NARROW, ZONE, open_page
+from tests.web.web_server import NARROW, ZONE, open_page
 
 
 def stranger(browser, **looks):
     return browser.new_context(timezone_id="Europe/Berlin", **looks).new_page()
 
 
-def test_the_link_of_the_first_start_signs_in_and_leaves_no_trace(browser, house):
+def test_the_link_of_the_first_start_signs_in_and_leaves_no_trace(browser, web_server):
     page = stranger(browser)
-    page.goto(f"{house.url}/jobs#token={house.token}")
+    page.goto(f"{web_server.url}/jobs#token={web_server.token}")
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
-    assert page.url == f"{house.url}/jobs"
+    assert page.url == f"{web_server.url}/jobs"
     page.context.close()
 
 
-def test_a_stranger_is_asked_for_a_token_and_sees_when_it_is_wrong(browser, house):
+def test_a_stranger_is_asked_for_a_token_and_sees_when_it_is_wrong(browser, web_server):
     page = stranger(browser)
-    page.goto(f"{house.url}/jobs")
+    page.goto(f"{web_server.url}/jobs")
     page.get_by_label("Token").fill("evt_not_one")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("invalid")
-    page.get_by_label("Token").fill(house.token)
+    page.get_by_label("Token").fill(web_server.token)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
@@ -40,8 +40,8 @@ def test_a_stranger_is_asked_for_a_token_and_sees_when_it_is_wrong(browser, hous
     page.context.close()
 
 
-def test_a_page_that_was_signed_in_before_does_not_wait_to_hear_who_is_looking(page, house):
-    page.goto(f"{house.url}/jobs")
+def test_a_page_that_was_signed_in_before_does_not_wait_to_hear_who_is_looking(page, web_server):
+    page.goto(f"{web_server.url}/jobs")
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()
     held = []
     page.route("**/api/v1/session", lambda route: held.append(route))
@@ -60,8 +60,8 @@ def open_palette(page) -> None:
     expect(page.get_by_role("combobox")).to_be_focused()
 
 
-def test_the_palette_finds_jobs_pages_and_actions(page, house):
-    page.goto(f"{house.url}/settings")
+def test_the_palette_finds_jobs_pages_and_actions(page, web_server):
+    page.goto(f"{web_server.url}/settings")
     page.get_by_role("heading", name="Settings").wait_for()
     open_palette(page)
     page.keyboard.type("hourly")
@@ -87,16 +87,16 @@ def test_the_palette_finds_jobs_pages_and_actions(page, house):
         pytest.param("gq", "Queues", id="queues"),
     ],
 )
-def test_two_keys_lead_to_a_page(page, house, keys, heading):
-    page.goto(f"{house.url}/settings")
+def test_two_keys_lead_to_a_page(page, web_server, keys, heading):
+    page.goto(f"{web_server.url}/settings")
     page.get_by_role("heading", name="Settings").wait_for()
     for key in keys:
         page.keyboard.press(key)
     expect(page.get_by_role("heading", name=heading)).to_be_visible()
 
 
-def test_keys_go_from_row_to_row(page, house):
-    page.goto(f"{house.url}/jobs")
+def test_keys_go_from_row_to_row(page, web_server):
+    page.goto(f"{web_server.url}/jobs")
     page.get_by_role("link", name="backup-orders").wait_for()
     page.keyboard.press("j")
     expect(page.get_by_role("link", name="backup-orders")).to_be_focused()
@@ -108,9 +108,9 @@ def test_keys_go_from_row_to_row(page, house):
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_a_time_is_shown_in_the_zone_that_was_chosen_and_everywhere_when_pointed_at(page, house):
-    run = house.get("/runs?job=mail-digest&limit=1")["items"][0]
-    page.goto(f"{house.url}/runs?job=mail-digest")
+def test_a_time_is_shown_in_the_zone_that_was_chosen_and_everywhere_when_pointed_at(page, web_server):
+    run = web_server.get("/runs?job=mail-digest&limit=1")["items"][0]
+    page.goto(f"{web_server.url}/runs?job=mail-digest")
     due = page.locator(f"time[datetime='{run['scheduled_for']}']").first
     zones = page.get_by_role("banner").get_by_role("group", name="Time zone")
     zones.get_by_role("button", name="UTC").click()
@@ -126,17 +126,17 @@ def test_a_time_is_shown_in_the_zone_that_was_chosen_and_everywhere_when_pointed
     expect(due).to_contain_text("07:00:00")
 
 
-def test_the_theme_that_was_chosen_is_kept(page, house):
-    page.goto(f"{house.url}/settings")
+def test_the_theme_that_was_chosen_is_kept(page, web_server):
+    page.goto(f"{web_server.url}/settings")
     page.get_by_role("group", name="Theme").get_by_role("button", name="Dark").click()
     page.reload()
     expect(page.get_by_role("heading", name="Settings")).to_be_visible()
     assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
 
 
-def test_a_narrow_screen_has_a_menu(browser, house, complaints):
-    page = open_page(browser, house, complaints, viewport=NARROW, has_touch=True)
-    page.goto(f"{house.url}/jobs")
+def test_a_narrow_screen_has_a_menu(browser, web_server, browser_errors):
+    page = open_page(browser, web_server, browser_errors, viewport=NARROW, has_touch=True)
+    page.goto(f"{web_server.url}/jobs")
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("link", name="Calendar").click()
     expect(page.get_by_role("heading", name="Calendar")).to_be_visible()
@@ -144,8 +144,8 @@ def test_a_narrow_screen_has_a_menu(browser, house, complaints):
     page.context.close()
 
 
-def test_a_cron_expression_is_read_while_it_is_typed(page, house):
-    page.goto(f"{house.url}/cron?timezone=Europe/Berlin")
+def test_a_cron_expression_is_read_while_it_is_typed(page, web_server):
+    page.goto(f"{web_server.url}/cron?timezone=Europe/Berlin")
     field = page.get_by_label("Expression")
     field.fill("30 2 * * *")
     expect(page.get_by_text("At 02:30", exact=False).first).to_be_visible()
@@ -154,19 +154,19 @@ def test_a_cron_expression_is_read_while_it_is_typed(page, house):
     expect(page.get_by_text("02:30", exact=False).nth(1)).to_be_visible()
 
 
-def test_an_expression_that_is_none_is_answered_with_what_to_write(page, house, complaints):
-    page.goto(f"{house.url}/cron")
+def test_an_expression_that_is_none_is_answered_with_what_to_write(page, web_server, browser_errors):
+    page.goto(f"{web_server.url}/cron")
     page.get_by_label("Expression").fill("0 22-2 * * *")
     expect(page.get_by_role("alert")).to_contain_text("22-2")
-    assert all("400" in one or "422" in one for one in complaints)
-    complaints.clear()
+    assert all("400" in one or "422" in one for one in browser_errors)
+    browser_errors.clear()
 
 
-def test_a_definition_with_errors_is_reported_on_the_home_page(page, house):
-    broken = house.folder / "broken.yaml"
+def test_a_definition_with_errors_is_reported_on_the_home_page(page, web_server):
+    broken = web_server.folder / "broken.yaml"
     broken.write_text("schedule: '0 22-2 * * *'\ncommand: echo never\n")
     try:
-        page.goto(house.url)
+        page.goto(web_server.url)
         row = (
             page.get_by_role("region", name="Needs attention").get_by_role("listitem").filter(has_text="broken.yaml:1")
         )
@@ -177,8 +177,8 @@ def test_a_definition_with_errors_is_reported_on_the_home_page(page, house):
         broken.unlink()
 
 
-def test_the_number_of_failures_leads_to_all_that_it_counts(page, house):
-    page.goto(f"{house.url}/overview")
+def test_the_number_of_failures_leads_to_all_that_it_counts(page, web_server):
+    page.goto(f"{web_server.url}/overview")
     tile = page.get_by_role("link", name="Failed, 24 h")
     tile.click()
     expect(page.get_by_label("Outcome")).to_have_value("failed,timed_out,lost")
@@ -186,8 +186,8 @@ def test_the_number_of_failures_leads_to_all_that_it_counts(page, house):
     assert asked, "it counts a day, and leads to a day"
 
 
-def test_the_days_of_the_calendar_are_gone_through_by_arrows(page, house):
-    page.goto(f"{house.url}/calendar")
+def test_the_days_of_the_calendar_are_gone_through_by_arrows(page, web_server):
+    page.goto(f"{web_server.url}/calendar")
     days = page.locator(".heat-day")
     days.first.wait_for()
     today = page.locator(".heat-day[tabindex='0']")
@@ -200,7 +200,7 @@ def test_the_days_of_the_calendar_are_gone_through_by_arrows(page, house):
     expect(page.get_by_role("link", name="Show runs")).to_be_visible()
 
 
-def test_a_day_that_a_calendar_excludes_is_marked_and_named(page, house):
+def test_a_day_that_a_calendar_excludes_is_marked_and_named(page, web_server):
     tomorrow = (datetime.now(ZoneInfo(ZONE)) + timedelta(days=1)).date().isoformat()
 
     def with_a_feast(route):
@@ -209,7 +209,7 @@ def test_a_day_that_a_calendar_excludes_is_marked_and_named(page, house):
         route.fulfill(json={**answer, "excluded": [feast]})
 
     page.route("**/api/v1/calendar?*", with_a_feast)
-    page.goto(f"{house.url}/calendar")
+    page.goto(f"{web_server.url}/calendar")
     day = page.get_by_role("button", name=tomorrow)
     expect(day).to_have_accessible_name(re.compile("5 occurrences excluded by a calendar: Founders' Day"))
     expect(day.locator(".heat-excluded")).to_have_count(1)
@@ -219,13 +219,13 @@ def test_a_day_that_a_calendar_excludes_is_marked_and_named(page, house):
     page.unroute_all(behavior="wait")
 
 
-def test_the_runs_of_a_job_are_found_by_a_part_of_its_name(page, house, complaints):
-    page.goto(f"{house.url}/runs")
+def test_the_runs_of_a_job_are_found_by_a_part_of_its_name(page, web_server, browser_errors):
+    page.goto(f"{web_server.url}/runs")
     page.get_by_label("Job", exact=True).fill("hourly-rep")
     page.get_by_role("button", name="hourly-report").click()
     expect(page.get_by_role("link", name="hourly-report").first).to_be_visible()
     assert page.url.endswith("job=hourly-report")
-    complaints.clear()  # no job has half a name, which browsers note
+    browser_errors.clear()  # no job has half a name, which browsers note
 
 
 OBSERVE = """
@@ -259,11 +259,11 @@ LOADED = (
 
 
 @pytest.mark.parametrize("size", [pytest.param(None, id="wide"), pytest.param(NARROW, id="narrow")])
-def test_nothing_moves_while_the_page_loads(browser, house, complaints, size):
-    page = open_page(browser, house, complaints, **({"viewport": size} if size else {}))
+def test_nothing_moves_while_the_page_loads(browser, web_server, browser_errors, size):
+    page = open_page(browser, web_server, browser_errors, **({"viewport": size} if size else {}))
     page.add_init_script(OBSERVE)
     for path, ready in LOADED:
-        page.goto(f"{house.url}{path}")
+        page.goto(f"{web_server.url}{path}")
         page.locator(ready).first.wait_for(state="attached")
         assert page.evaluate("window.shifts") < 0.05, path
     page.context.close()
@@ -277,31 +277,31 @@ IN_LINES = """part => {
 """In how many lines the children of an element are."""
 
 
-def test_filters_and_tools_are_in_one_line_on_a_usual_screen(page, house):
-    page.goto(f"{house.url}/runs")
+def test_filters_and_tools_are_in_one_line_on_a_usual_screen(page, web_server):
+    page.goto(f"{web_server.url}/runs")
     page.locator("tbody tr").first.wait_for()
     assert page.evaluate(IN_LINES, ".filters") == 1
     page.set_viewport_size({"width": 1280, "height": 800})
-    page.goto(house.url)
+    page.goto(web_server.url)
     page.locator(".lane-name").first.wait_for()
     for part in (".toolbar-jobs", ".toolbar-time", ".toolbar-view"):
         assert page.evaluate(IN_LINES, part) == 1, part
 
 
-def test_the_frame_is_painted_before_any_script(browser, house):
+def test_the_frame_is_painted_before_any_script(browser, web_server):
     """The page itself has the sidebar, so that the first paint waits for no code and no answer."""
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(house.url)
+    page.goto(web_server.url)
     expect(page.locator(".sidebar .brand")).to_have_text("Evertick")
     context.close()
 
 
-def test_a_phone_has_its_menu_before_the_server_has_said_who_is_signed_in(browser, house, complaints):
-    page = open_page(browser, house, complaints, viewport=NARROW)
+def test_a_phone_has_its_menu_before_the_server_has_said_who_is_signed_in(browser, web_server, browser_errors):
+    page = open_page(browser, web_server, browser_errors, viewport=NARROW)
     waiting: list[Route] = []
     page.route("**/api/v1/session", lambda route: waiting.append(route))
-    page.goto(f"{house.url}/jobs")
+    page.goto(f"{web_server.url}/jobs")
     page.get_by_role("button", name="Menu").click()
     expect(page.get_by_role("link", name="Upcoming")).to_be_visible()
     expect(page.get_by_role("button", name="Sign out")).to_have_count(0)

@@ -13,8 +13,8 @@ from evertick.model.ledger import Batch, JobRecord
 from evertick.model.lifecycle import FAILED, LAUNCHING, PLANNED, RUNNING, SKIPPED, SkipReason, Trigger
 from evertick.model.run import Change, Entry, RunKey
 from evertick.stores import open_store
-from tests.web.house import House, open_page, wait_for
 from tests.web.line import Line
+from tests.web.web_server import WebServer, open_page, wait_for
 
 YEARLY = 'schedule: "0 0 1 1 *"\n'
 ZONES = ("Asia/Tokyo", "America/New_York")
@@ -68,7 +68,7 @@ def busy(tmp_path_factory):
     store = open_store(f"sqlite:///{folder}/.evertick/ledger.db")
     write_busy_past(store, time.time_ns() // 1_000)
     store.close()
-    made = House(folder)
+    made = WebServer(folder)
     try:
         made.start()
         wait_for(lambda: made.get("/jobs?limit=1")["total"] >= 45)
@@ -85,17 +85,17 @@ def line(busy):
 
 
 @pytest.fixture
-def slow_page(browser, busy, line, complaints):
+def slow_page(browser, busy, line, browser_errors):
     """A page at the other end of the line; a browser complains of every request that an outage breaks."""
-    page = open_page(browser, SimpleNamespace(url=line.url, token=busy.token), complaints)
+    page = open_page(browser, SimpleNamespace(url=line.url, token=busy.token), browser_errors)
     yield page
     page.context.close()
-    complaints.clear()
+    browser_errors.clear()
 
 
 @pytest.fixture
-def page(browser, busy, complaints):
-    made = open_page(browser, busy, complaints)
+def page(browser, busy, browser_errors):
+    made = open_page(browser, busy, browser_errors)
     yield made
     made.context.close()
 
@@ -147,9 +147,9 @@ def test_a_tab_that_is_not_looked_at_asks_for_nothing(page, busy):
     wait_until_current(page, busy)
 
 
-def wait_until_current(page, house):
+def wait_until_current(page, web_server):
     """Until the page shows what is the newest run of the ledger now, or a newer one."""
-    newest = house.get("/runs?limit=1")["items"][0]["scheduled_for"]
+    newest = web_server.get("/runs?limit=1")["items"][0]["scheduled_for"]
     hrefs = "links => links.map(link => decodeURIComponent(link.getAttribute('href')))"
     links = page.locator("tbody a[href^='/runs/']")
     wait_for(lambda: max(href.partition("@")[2] for href in links.evaluate_all(hrefs)) >= newest)
@@ -180,15 +180,15 @@ def test_an_outage_is_reported_and_ends_by_itself(slow_page, line):
     expect(slow_page.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_page_that_is_opened_during_an_outage_opens_when_it_is_over(page, busy, complaints):
+def test_a_page_that_is_opened_during_an_outage_opens_when_it_is_over(page, busy, browser_errors):
     away = "**/api/**"
     page.route(away, lambda route: route.fulfill(status=502, body="bad gateway"))
     page.goto(f"{busy.url}/jobs")
     expect(page.get_by_text("opens when the server responds")).to_be_visible()
     page.unroute(away)
     expect(page.get_by_role("link", name="Report 00 report-00")).to_be_visible()
-    assert complaints, "the browser has seen the gateway"
-    complaints.clear()
+    assert browser_errors, "the browser has seen the gateway"
+    browser_errors.clear()
 
 
 def test_the_palette_finds_what_it_offers(page, busy):

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.present import present
-from tests.web.house import NARROW, open_page, wait_for
+from tests.web.web_server import NARROW, open_page, wait_for
 
 STAGE = "Timeline"
 
@@ -21,8 +21,8 @@ def lane(page, job):
 
 
 @pytest.fixture
-def timeline(page, house):
-    page.goto(house.url)
+def timeline(page, web_server):
+    page.goto(web_server.url)
     lane(page, "etl").wait_for()
     return page
 
@@ -62,21 +62,21 @@ def drawn(page, token, canvas=".timeline-stage canvas"):
     ("minutes", "span"),
     [pytest.param(5, 900_000, id="of five minutes"), pytest.param(40, 3_600_000, id="of forty")],
 )
-def test_a_young_ledger_is_shown_from_its_beginning(page, house, minutes, span):
+def test_a_young_ledger_is_shown_from_its_beginning(page, web_server, minutes, span):
     def younger(route):
         answer = route.fetch().json()
         since = datetime.fromisoformat(answer["now"]) - timedelta(minutes=minutes)
         route.fulfill(json={**answer, "since": since.isoformat()})
 
     page.route("**/api/v1/timeline?*", younger)
-    page.goto(house.url)
+    page.goto(web_server.url)
     wait_for(lambda: span_of(page) == span)
     page.unroute_all(behavior="wait")
 
 
-def test_two_fingers_zoom(browser, house, complaints):
-    page = open_page(browser, house, complaints, viewport=NARROW, has_touch=True, is_mobile=True)
-    page.goto(f"{house.url}/?span=21600000")
+def test_two_fingers_zoom(browser, web_server, browser_errors):
+    page = open_page(browser, web_server, browser_errors, viewport=NARROW, has_touch=True, is_mobile=True)
+    page.goto(f"{web_server.url}/?span=21600000")
     lane(page, "etl").wait_for()
     box = present(page.locator(".timeline-stage").bounding_box())
     y, middle = box["y"] + 60, box["x"] + box["width"] / 2
@@ -174,9 +174,9 @@ def test_keys_walk_along_what_happened_and_open_it(timeline):
     expect(timeline.get_by_text("Succeeded").first).to_be_visible()
 
 
-def test_pointing_at_a_gap_says_why(timeline, house):
-    gap = house.get("/ledger/gaps?job=sync-crm")["items"][0]
-    timeline.goto(f"{house.url}/?search=sync-crm&span=3600000&at={gap['at']}")
+def test_pointing_at_a_gap_says_why(timeline, web_server):
+    gap = web_server.get("/ledger/gaps?job=sync-crm")["items"][0]
+    timeline.goto(f"{web_server.url}/?search=sync-crm&span=3600000&at={gap['at']}")
     lane(timeline, "sync-crm").wait_for()
     box = timeline.get_by_role("application", name=STAGE).bounding_box()
 
@@ -201,7 +201,7 @@ def test_the_table_says_the_same_in_words(timeline):
     expect(table.get_by_text("Catch-up").first).to_be_visible()
 
 
-def test_a_started_run_appears_without_a_reload(timeline, house):
+def test_a_started_run_appears_without_a_reload(timeline, web_server):
     timeline.get_by_role("searchbox", name="Filter jobs").fill("heartbeat")
     expect(timeline.locator(".lane-name")).to_have_count(1)
     timeline.get_by_role("button", name="1m: show one minute").click()
@@ -213,9 +213,9 @@ def test_a_started_run_appears_without_a_reload(timeline, house):
     wait_for(lambda: newest.inner_text() != before)
 
 
-def test_ten_thousand_jobs_are_one_timeline(browser, crowded_house, complaints):
-    page = open_page(browser, crowded_house, complaints)
-    page.goto(crowded_house.url)
+def test_ten_thousand_jobs_are_one_timeline(browser, crowded_server, browser_errors):
+    page = open_page(browser, crowded_server, browser_errors)
+    page.goto(crowded_server.url)
     expect(page.get_by_text("10,000 jobs").first).to_be_visible()
     expect(lane(page, "job-00000")).to_be_visible()
     page.locator(".timeline-scroll").evaluate("element => element.scrollTop = element.scrollHeight")
@@ -244,13 +244,13 @@ def test_groups_fold_into_one_lane_and_the_address_keeps_the_view(timeline):
     expect(lane(timeline, "mail-digest")).to_have_count(0)
 
 
-def test_a_failure_is_solid_red_at_every_zoom_and_a_downtime_is_a_band(page, house):
+def test_a_failure_is_solid_red_at_every_zoom_and_a_downtime_is_a_band(page, web_server):
     for span in (43_200_000, 2_592_000_000, 31_536_000_000):
-        page.goto(f"{house.url}/?span={span}&sort=name")
+        page.goto(f"{web_server.url}/?span={span}&sort=name")
         lane(page, "etl").wait_for()
         wait_for(partial(is_drawn, page, "failed"))
-    page.goto(f"{house.url}/?span=43200000")
-    down = house.get(f"/timeline?from={_ago(12)}&to={_ago(-1)}")["downtimes"]
+    page.goto(f"{web_server.url}/?span=43200000")
+    down = web_server.get(f"/timeline?from={_ago(12)}&to={_ago(-1)}")["downtimes"]
     assert [band["jobs"] > 2 for band in down] == [True]
     wait_for(partial(is_drawn_on_axis, page, "timed-out"))
 
@@ -272,12 +272,12 @@ FUTURE_SHARE = """() => {
 """The share of the future of the first lane that is not the ground."""
 
 
-def test_a_future_too_dense_to_be_drawn_singly_is_a_density(page, house):
-    page.goto(f"{house.url}/?span=7200000&search=cache-warm")
+def test_a_future_too_dense_to_be_drawn_singly_is_a_density(page, web_server):
+    page.goto(f"{web_server.url}/?span=7200000&search=cache-warm")
     lane(page, "cache-warm").wait_for()
     wait_for(partial(is_drawn, page, "planned"))
     assert page.evaluate(FUTURE_SHARE) < 0.6, "rings, with ground between them"
-    page.goto(f"{house.url}/?span=2592000000&search=cache-warm")
+    page.goto(f"{web_server.url}/?span=2592000000&search=cache-warm")
     lane(page, "cache-warm").wait_for()
     wait_for(lambda: page.evaluate(FUTURE_SHARE) > 0.95)
     assert drawn(page, "planned") == 0, "no ring is left"

@@ -1,4 +1,4 @@
-"""A past that a real ledger can hold: every outcome, a downtime, and ten thousand jobs when asked for."""
+"""The history of a real ledger: every outcome, a downtime, and ten thousand jobs on request."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def write_jobs(folder: Path) -> None:
         (folder / f"{name}.yaml").write_text("\n".join(line[margin:] for line in lines).rstrip() + "\n")
 
 
-def write_past(store: Store, folder: Path, now: Instant) -> None:
+def write_history(store: Store, folder: Path, now: Instant) -> None:
     """As much of it as makes some hundred runs a job: days of what is due often, a year of what is rare."""
     dice = random.Random(SAME)
     for job in load_folder(folder).jobs.values():

@@ -1,4 +1,4 @@
-"""`evertick serve` as a real process on a folder of jobs, and a browser to look at it with."""
+"""`evertick serve` as a real process on a folder of jobs, and a browser for its page."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Address(Protocol):
     token: str
 
 
-class House:
-    """Where the page is, and how to get in."""
+class WebServer:
+    """A server with a page, and its token."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -137,13 +137,13 @@ def open_browser() -> Iterator[Browser]:
             browser.close()
 
 
-def open_page(browser: Browser, house: Address, complaints: list[str], token: str = "", **looks: Any) -> Page:
+def open_page(browser: Browser, web_server: Address, browser_errors: list[str], token: str = "", **looks: Any) -> Page:
     """A page that is signed in; whatever the browser complains about is noted."""
     settings = {"viewport": WIDE, "timezone_id": ZONE, "locale": "en-GB", "color_scheme": "light", **looks}
     context: BrowserContext = browser.new_context(**settings)
     context.set_default_timeout(PATIENCE_SECONDS * 1_000)
-    context.request.post(f"{house.url}/api/v1/session", data={"token": token or house.token})
+    context.request.post(f"{web_server.url}/api/v1/session", data={"token": token or web_server.token})
     page = context.new_page()
-    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-    page.on("console", lambda said: complaints.append(f"console: {said.text}") if said.type == "error" else None)
+    page.on("pageerror", lambda error: browser_errors.append(f"error: {error}"))
+    page.on("console", lambda said: browser_errors.append(f"console: {said.text}") if said.type == "error" else None)
     return page
