@@ -9,13 +9,17 @@ from click.testing import CliRunner
 
 from evertick.cli.app import evertick
 from evertick.definitions.importers.cron_job import read_cron_jobs
+from evertick.definitions.importers.crontab import read_crontab
+from evertick.definitions.importers.dagu import read_dagu
 from evertick.definitions.importers.on_calendar import CalendarTime, from_on_calendar
 from evertick.definitions.importers.systemd import read_systemd, read_systemd_files
+from evertick.definitions.importers.xxl_job import read_xxl_job
 from evertick.errors import DefinitionError
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
-from evertick.model.work import Command, ContinueOn, Pod, SecretKey
+from evertick.model.template import Expression, render_template
+from evertick.model.work import Command, ContinueOn, Pod, Secret, SecretKey, SubJob
 from tests.definitions.test_importers import jobs_of, told
 
 TIMER = """\
@@ -172,6 +176,26 @@ class TestSystemd:
                 "the specifier '%h' is not expanded",
                 id="a specifier",
             ),
+            pytest.param(
+                {"x.timer": TIMER, "x.service": "[Service]\nExecStart=/bin/true\nTimeoutStartSec=1.5\n"},
+                "3: TimeoutStartSec: '1.5' is not a duration that can be converted",
+                id="a part of a second",
+            ),
+            pytest.param(
+                {"x.timer": TIMER, "x.service": "[Service]\nExecStart=/bin/true\nEnvironment=A=1 B\n"},
+                "3: Environment: 'B' has no value.",
+                id="a variable without a value",
+            ),
+            pytest.param(
+                {"x.timer": f"{TIMER}tomorrow\n", "x.service": SERVICE},
+                "11: 'tomorrow' is not a setting",
+                id="a line that is no setting",
+            ),
+            pytest.param(
+                {"x.timer": TIMER, "x.service": "[Service]\nExecStart=/bin/true\nNice=5 \\"},
+                "3: Nice: it has no counterpart here.",
+                id="a last line that would go on",
+            ),
         ],
     )
     def test_what_cannot_be_carried_over_is_noted(self, files, note):
@@ -243,6 +267,18 @@ class TestCronJob:
         assert "10: 'labels': write 'tags'" in told(imported)
         assert "16: 'successfulJobsHistoryLimit': the ledger keeps" in told(imported)
 
+    def test_labels_of_the_job_and_of_its_pods_are_noted(self):
+        text = (
+            "kind: CronJob\nmetadata: {name: x}\nspec:\n  schedule: '@daily'\n  jobTemplate:\n"
+            "    metadata:\n      labels: {a: b}\n    spec:\n      template:\n        metadata:\n"
+            "          creationTimestamp: null\n          annotations: {mesh: 'off'}\n"
+            "        spec: {containers: [{image: a}]}\n"
+        )
+        notes = told(read_cron_jobs(text, "x"))
+        assert "7: 'labels' of the job: write 'tags'" in notes
+        assert "12: 'annotations' of the pod: it has no counterpart here." in notes
+        assert "creationTimestamp" not in notes
+
     @pytest.mark.parametrize(
         ("spec", "overlap", "enabled"),
         [
@@ -269,6 +305,64 @@ class TestCronJob:
         with pytest.raises(DefinitionError) as error:
             read_cron_jobs(text, "x.yaml")
         assert (error.value.file, error.value.line) == ("x.yaml", line)
+
+
+def _literal(text: str | Secret) -> str:
+    def never(expression: Expression) -> str:
+        raise AssertionError(expression)
+
+    assert isinstance(text, str)
+    return render_template(text, never)
+
+
+class TestBraces:
+    """`{{` means a date here, and nothing where the job comes from."""
+
+    def test_of_a_unit(self):
+        service = "[Service]\nEnvironment='F={{ date }}'\nExecStart=/usr/bin/docker ps --format '{{.Names}}' ${F}\n"
+        (job,) = jobs_of(read_systemd_files({"x.timer": TIMER, "x.service": service})).values()
+        command = job.steps[0].kind
+        assert isinstance(command, Command)
+        assert [_literal(word) for word in command.words[2:]] == ["--format", "{{.Names}}", "{{ date }}"]
+        assert [(name, _literal(value)) for name, value in job.work.env] == [("F", "{{ date }}")]
+
+    def test_of_a_manifest(self):
+        text = (
+            "kind: CronJob\nmetadata: {name: x}\nspec:\n  schedule: '@daily'\n  jobTemplate: {spec: {template: {spec: "
+            "{containers: [{image: a, command: [x, '{{.A}}'], env: [{name: F, value: '{{ nope }}'}]}]}}}}\n"
+        )
+        (job,) = jobs_of(read_cron_jobs(text, "x")).values()
+        pod = job.steps[0].kind
+        assert isinstance(pod, Pod)
+        assert [_literal(word) for word in pod.command] == ["x", "{{.A}}"]
+        assert [_literal(value) for _name, value in pod.env] == ["{{ nope }}"]
+
+    def test_of_a_crontab(self):
+        text = "F={{ date }}\n0 0 * * * docker ps --format '{{.Names}}'\n"
+        (job,) = jobs_of(read_crontab(text, "x")).values()
+        assert [_literal(value) for _name, value in job.work.env] == ["{{ date }}"]
+        assert job.steps[0].kind == Command(("docker ps --format '{{.Names}}'",), is_shell=True)
+
+    def test_of_a_parameter_of_xxl_job(self):
+        record = {"jobDesc": "a", "glueType": "BEAN", "executorParam": "{{ date }}"}
+        (job,) = jobs_of(read_xxl_job(json.dumps([record]), "x")).values()
+        assert [_literal(value) for _name, value in job.work.env] == ["{{ date }}"]
+
+    def test_of_a_workflow(self):
+        text = (
+            "params: {P: '{{ date }}'}\nenv: {E: '{{.X}}'}\nsteps:\n  - {name: a, command: [echo, '{{.Y}}']}\n"
+            "  - {name: b, run: other, params: {Q: '{{.Z}} ${ITEM}'}, parallel: {items: ['{{ item }}']}}\n"
+        )
+        (job,) = jobs_of(read_dagu(text, "w.yaml")).values()
+        first, second = job.steps
+        assert isinstance(first.kind, Command)
+        assert isinstance(second.kind, SubJob)
+        assert second.each is not None
+        assert _literal(job.work.params[0].default or "") == "{{ date }}"
+        assert [_literal(value) for _name, value in job.work.env] == ["{{.X}}"]
+        assert _literal(first.kind.words[1]) == "{{.Y}}"
+        assert _literal(second.each.values[0].text) == "{{ item }}"
+        assert render_template(second.kind.params[0][1], lambda item: f"<{item.name}>") == "{{.Z}} <item>"
 
 
 class TestCommand:

@@ -153,6 +153,9 @@ RANDOM_DELAY=4
         assert imported.files == ()
         assert words in told(imported)
 
+    def test_a_delay_that_is_no_number_is_reported(self):
+        assert "1: RANDOM_DELAY: 'soon' is not" in told(read_crontab("RANDOM_DELAY=soon\n0 0 * * * x\n", "x"))
+
     def test_jobs_of_one_name_are_numbered(self):
         assert list(jobs_of(read_crontab("0 0 * * * a\n0 1 * * * a\n0 2 * * * /x/a.sh\n", "x"))) == ["a", "a-2", "a-3"]
 
@@ -419,6 +422,30 @@ steps:
         assert "5: 'stdout' of step 'a'" in told(imported)
 
     @pytest.mark.parametrize(
+        ("text", "note"),
+        [
+            pytest.param("timeoutSec: 5m\nsteps: [x]\n", "1: 'timeout: 5m' is not a number", id="a timeout"),
+            pytest.param("histRetentionDays: all\nsteps: [x]\n", "1: 'histRetentionDays: all'", id="a retention"),
+            pytest.param("maxActiveRuns: -1\nsteps: [x]\n", "1: 'maxActiveRuns: -1'", id="no limit of runs"),
+            pytest.param("handlerOn: [x]\nsteps: [x]\n", "1: the handlers are not a map", id="a list of handlers"),
+            pytest.param("steps: [{command: x, timeout: 5m}]\n", "1: the timeout '5m' of step", id="of a step"),
+            pytest.param("steps: [{command: x, continueOn: other}]\n", "1: 'other' of 'continueOn'", id="a condition"),
+            pytest.param("retryPolicy: {limit: many}\nsteps: [x]\n", "1: the limit 'many'", id="a limit"),
+            pytest.param(
+                "steps: [{command: x, repeatPolicy: {repeat: until, exitCode: [0]}}]\n",
+                "1: 'exitCode' of a repetition",
+                id="a repetition until an exit code",
+            ),
+        ],
+    )
+    def test_a_value_without_a_counterpart_is_reported_with_its_line(self, text, note):
+        assert note in told(read_dagu(text, "w.yaml"))
+
+    def test_commands_of_an_inner_list_are_kept(self):
+        (job,) = jobs_of(read_dagu("steps:\n  - a\n  - [b, {command: c}]\n", "w.yaml")).values()
+        assert [step.kind for step in job.steps] == [Command((one,), is_shell=True) for one in "abc"]
+
+    @pytest.mark.parametrize(
         ("written", "count"),
         [
             pytest.param("['0 9 * * *', '0 10 * * *']", 2, id="a list"),
@@ -503,6 +530,11 @@ class TestXxlJob:
         assert "2: a script is given no arguments" in notes
         assert "19: what it runs ('reportHandler', BEAN)" in notes
         assert "19: its child '9'" in notes
+
+    def test_a_misfire_strategy_that_is_unknown_is_reported(self):
+        assert "1: the misfire strategy 'LATER'." in told(
+            read_xxl_job(json.dumps([{**RECORD, "misfireStrategy": "LATER"}]), "x")
+        )
 
     def test_a_fixed_rate_is_an_interval_without_the_retries_of_a_block(self):
         record = {"jobDesc": "poll", "scheduleType": "FIX_RATE", "scheduleConf": "30", "glueType": "BEAN"}

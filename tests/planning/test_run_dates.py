@@ -115,6 +115,8 @@ def test_a_day_is_one_of_the_calendar_also_when_the_clock_changes():
         pytest.param('{{ date("%") }}', "'%' is not a part of a format", id="half a format"),
         pytest.param('{{ date("' + "x" * 65 + '") }}', "longer than 64", id="a long format"),
         pytest.param('{{ date("%F", -1d) }}', "not an offset and a format", id="the wrong order"),
+        pytest.param('{{ date(-1d "%F") }}', "not an offset and a format", id="no comma"),
+        pytest.param("{{ date(-1d,) }}", "not an offset and a format", id="nothing behind the comma"),
         pytest.param("{{ job(-1d) }}", "'job' takes no arguments", id="an argument that means nothing"),
         pytest.param("{{ date", "has no closing", id="an open expression"),
         pytest.param("{{ " + "date " * 100 + "}}", "has no closing", id="a long expression"),

@@ -88,6 +88,11 @@ def render_template(text: str, value_of: Callable[[Expression], str], quote: Cal
     return "".join(part if isinstance(part, str) else _quoted(part, value_of, quote) for part in parts)
 
 
+def escape_braces(text: str) -> str:
+    """The text, written so that it is read as itself."""
+    return text.replace(OPEN, '{{ "{{" }}')
+
+
 def _quoted(part: Expression, value_of: Callable[[Expression], str], quote: Callable[[str], str]) -> str:
     return quote(value_of(part)) if part.name else part.text
 
@@ -141,8 +146,9 @@ def _build(written: str, tokens: list[re.Match[str]]) -> Expression:
     if arguments and arguments[0][2] is not None:
         days, offset_us = _offset(written, arguments[0][2])
         arguments = arguments[1:]
-        if arguments and arguments[0][4] == ",":
-            arguments = arguments[1:] or [tokens[0]]
+        if arguments:
+            has_comma = arguments[0][4] == "," and len(arguments) > 1
+            arguments = arguments[1:] if has_comma else [tokens[0]]
     if arguments and arguments[0][3] is not None:
         form = _form(written, arguments[0][3])
         arguments = arguments[1:]

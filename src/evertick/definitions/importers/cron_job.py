@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from evertick.definitions.importers.imported import Draft, Imported, Note, finish
@@ -96,6 +96,8 @@ class _CronJob:
         self._read_overlap(spec)
         template = _map(spec, "jobTemplate")
         self._read_job(_map(template, "spec"))
+        for place, holder in (("job", template), ("pod", _map(_map(template, "spec"), "template"))):
+            self._note_rest(_map(holder, "metadata"), _NEEDLESS, f" of the {place}")
         known = {"schedule", "timeZone", "suspend", "concurrencyPolicy", "startingDeadlineSeconds", "jobTemplate"}
         self._note_rest(spec, known)
         pod = _map(_map(_map(template, "spec"), "template"), "spec")
@@ -179,10 +181,10 @@ class _CronJob:
             found["resources"] = rest.pop("resources")
         return found, rest
 
-    def _note_rest(self, node: MapNode, known: Mapping[str, object] | frozenset[str] | set[str]) -> None:
+    def _note_rest(self, node: MapNode, known: frozenset[str] | set[str], place: str = "") -> None:
         for key, _value_node in node.entries:
             if key.text not in known:
-                self._note(key, f"'{key.text}': {_HINTS.get(key.text, 'it has no counterpart here.')}")
+                self._note(key, f"'{key.text}'{place}: {_HINTS.get(key.text, 'it has no counterpart here.')}")
 
     def _note(self, node: Node, text: str) -> None:
         self._notes.append(Note(node.line, text))
@@ -199,7 +201,8 @@ def _read_env(entries: object) -> tuple[dict[str, str], dict[str, str], list[obj
         source = entry.get("valueFrom")
         secret = source.get("secretKeyRef") if isinstance(source, dict) else None
         if "valueFrom" not in entry:
-            env[str(entry.get("name", ""))] = escape_references(str(entry.get("value", "") or ""))
+            value = entry.get("value")
+            env[str(entry.get("name", ""))] = escape_references("" if value is None else str(value))
         elif isinstance(secret, dict) and set(secret) == {"name", "key"}:
             secrets[str(entry.get("name", ""))] = f"{secret['name']}/{secret['key']}"
         else:

@@ -57,6 +57,8 @@ def read_crontab(text: str, source: str, *, is_system: bool = False, timezone: s
                 zone = value
             elif name == "RANDOM_DELAY":  # of cronie: the most minutes, for the entries below it
                 jitter = f"{int(value)}m" if value.isdecimal() and int(value) else ""
+                if not value.isdecimal():
+                    notes.append(Note(number, f"RANDOM_DELAY: '{value}' is not a number of minutes."))
             else:
                 env[name] = value
         else:

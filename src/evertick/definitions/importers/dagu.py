@@ -23,6 +23,7 @@ from evertick.definitions.importers.imported import Draft, Imported, Note, finis
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError
+from evertick.model.template import escape_braces
 
 _HANDLERS: Final = {
     "success": "onSuccess",
@@ -216,11 +217,15 @@ class _Workflow:
         count = plain_data(node)
         if isinstance(count, int) and count > 0:
             self._fields[name] = f"{count}s"
+        elif count != 0:
+            self.note(node, f"'{name}: {count}' is not a number of seconds.")
 
     def _retention(self, node: Node) -> None:
         days = plain_data(node)
         if isinstance(days, int) and days > 0:
             self._fields["logRetention"] = f"{days}d"
+        else:
+            self.note(node, f"'histRetentionDays: {days}': write 'logRetention'.")
 
     def _active_runs(self, node: Node) -> None:
         count = plain_data(node)
@@ -229,6 +234,8 @@ class _Workflow:
                 self.note(node, "'maxActiveRuns': the overlap rule decides instead.")
             else:
                 self._fields["overlap"] = f"parallel({count})"
+        elif count != 1:
+            self.note(node, f"'maxActiveRuns: {count}': write 'overlap: parallel(n)' with the most that may run.")
 
     def _queue(self, node: Node) -> None:
         name = re.sub(r"[^a-z0-9_.-]+", "-", str(plain_data(node)).lower()).strip("-._")
@@ -238,6 +245,7 @@ class _Workflow:
 
     def _handlers(self, node: Node) -> None:
         if not isinstance(node, MapNode):
+            self.note(node, "the handlers are not a map.")
             return
         found: dict[str, object] = {}
         for key, value in node.entries:
@@ -258,19 +266,23 @@ class _Workflow:
         else:
             items = [("", item) for item in node.items] if isinstance(node, ListNode) else []
         for number, (name, item) in enumerate(items, 1):
-            if isinstance(item, ScalarNode):
-                self._steps.append({"name": name or f"step-{number}", "command": item.text})
-            elif isinstance(item, MapNode):
-                self._steps.append(DaguStep(item, self.note, self._around).read(name or f"step-{number}"))
+            if not isinstance(item, ListNode):
+                self._read_step(name or f"step-{number}", item)
             else:
                 self.note(item, "steps in an inner list run one after another.")
-                inner = [part for part in item.items if isinstance(part, MapNode)]
-                self._steps += [
-                    DaguStep(part, self.note, self._around).read(f"step-{number}-{place}")
-                    for place, part in enumerate(inner, 1)
-                ]
+                for place, part in enumerate(item.items, 1):
+                    self._read_step(f"step-{number}-{place}", part)
 
         name_source(self._steps)
+
+    def _read_step(self, name: str, node: Node) -> None:
+        """A map of fields, or only its command."""
+        if isinstance(node, ScalarNode):
+            self._steps.append({"name": name, "command": node.text})
+        elif isinstance(node, MapNode):
+            self._steps.append(DaguStep(node, self.note, self._around).read(name))
+        else:
+            self.note(node, f"the step '{name}' is a list in a list.")
 
     def _order(self) -> None:
         """Without dependencies, steps of the newer versions run as a chain."""
@@ -291,4 +303,5 @@ def _words(text: str) -> list[str]:
 
 
 def _scalar(value: object) -> object:
-    return value if not isinstance(value, dict | list) else str(value)
+    text = str(value) if isinstance(value, dict | list) else value
+    return escape_braces(text) if isinstance(text, str) else text

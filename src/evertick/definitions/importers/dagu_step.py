@@ -19,6 +19,7 @@ from evertick.definitions.importers.dagu_command_place import (
     ssh_of,
 )
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
+from evertick.model.template import escape_braces
 
 _HTTP: Final = re.compile(r"\s*(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\s+(\S+)\s*")
 _ITEM: Final = re.compile(r"\$\{ITEM(?:\.([A-Za-z_]\w*))?\}|\$ITEM\b")
@@ -58,6 +59,8 @@ class DaguStep:
         timeout = self._take("timeoutSec") or self._take("timeout")
         if isinstance(timeout, int) and timeout > 0:
             step["timeout"] = f"{timeout}s"
+        elif timeout:
+            self._tell(self._node, f"the timeout '{timeout}' of step '{step['name']}' is not a number of seconds.")
         for theirs, read in (
             ("env", env_of),
             ("retryPolicy", plain_retry),
@@ -120,7 +123,7 @@ class DaguStep:
             name = re.sub(r"\.ya?ml$", "", PurePath(str(child)).name)
             return {
                 "job": job_id_of(name) or str(child),
-                **({"params": {k: str(v) for k, v in given.items()}} if given else {}),
+                **({"params": {k: escape_braces(str(v)) for k, v in given.items()}} if given else {}),
             }
         arguments = self._take("args")
         if isinstance(command, list):
@@ -230,6 +233,8 @@ def plain_retry(node: Node, tell: Tell) -> dict[str, object]:
     backoff, longest = data.pop("backoff", None), data.pop("maxIntervalSec", None)
     if isinstance(limit, int):
         retry["limit"] = limit
+    elif limit:
+        tell(node, f"the limit '{limit}' of a retry policy is not a number.")
     if isinstance(interval, int) and interval > 0:
         retry["interval"] = f"{interval}s"
     retry["backoff"] = "exponential" if backoff else "fixed"
@@ -237,7 +242,7 @@ def plain_retry(node: Node, tell: Tell) -> dict[str, object]:
         retry["maxDelay"] = f"{longest}s"
     for name in data:
         tell(node, f"'{name}' of a retry policy.")
-    return retry if limit else {}
+    return retry if isinstance(limit, int) and limit else {}
 
 
 def conditions_of(node: Node, tell: Tell) -> list[dict[str, str]]:
@@ -266,16 +271,20 @@ def _command(text: str) -> str:
 
 def _repeat(node: Node, tell: Tell) -> dict[str, object]:
     data = _data(node)
-    if data.get("repeat") in (None, False):
+    kind, interval, limit = data.pop("repeat", None), data.pop("intervalSec", None), data.pop("limit", None)
+    if kind in (None, False):
         return {}
-    interval = data.get("intervalSec")
     repeat: dict[str, object] = {"interval": f"{interval}s" if isinstance(interval, int) and interval > 0 else "1s"}
-    if isinstance(data.get("limit"), int):
-        repeat["limit"] = data["limit"]
-    if data.get("repeat") == "while":
+    if isinstance(limit, int):
+        repeat["limit"] = limit
+    has_condition = bool(data.pop("condition", None))
+    data.pop("expected", None)
+    if kind == "while":
         tell(node, "a repetition while a condition holds; write 'until' with the opposite.")
-    elif data.get("condition"):
+    elif has_condition:
         repeat["until"] = conditions_of(node, tell)[0]
+    for name in data:
+        tell(node, f"'{name}' of a repetition.")
     return repeat
 
 
@@ -284,6 +293,9 @@ def _continue_on(node: Node, tell: Tell) -> dict[str, object]:
     if not isinstance(data, dict):
         words = data if isinstance(data, list) else [data]
         names = {"failed": "failure", "failure": "failure", "skipped": "skipped"}
+        for word in words:
+            if str(word) not in names:
+                tell(node, f"'{word}' of 'continueOn'.")
         return {names[str(word)]: True for word in words if str(word) in names}
     data = _data(node)
     found: dict[str, object] = {}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -14,6 +14,12 @@ from evertick.definitions.fields.values import ID_MAX, job_id_of
 from evertick.definitions.nodes import plain_value
 from evertick.definitions.parser import parse_definition
 from evertick.errors import Conflict
+from evertick.model.template import escape_braces
+
+_TEMPLATED: Final = frozenset({"env", "http", "args", "each"})
+"""Fields whose texts may hold dates here (`{{ date }}`); `params` too, but theirs may name an item on purpose."""
+_WITH_TEMPLATED: Final = frozenset({"handlers", "docker", "ssh", "kubernetes"})
+_HANDLERS: Final = frozenset({"onSuccess", "onFailure", "onCancel", "onExit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone
     files: list[JobFile] = []
     told = list(notes)
     for draft in unique(drafts):
-        fields = dict(draft.fields)
+        fields = _with_literal_braces(draft.fields)
         if "name" in fields and job_id_of(str(fields["name"])) != draft.name:
             fields["name"] = draft.name  # another one already has its id
         if timezone and "timezone" not in fields and "schedule" in fields:
@@ -77,6 +83,33 @@ def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone
             continue
         files.append(JobFile(name, text))
     return Imported(tuple(files), tuple(sorted(told, key=lambda note: (note.source, note.line or 0))))
+
+
+def _with_literal_braces(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The same fields, with two braces written so that they stay two braces. Shell text holds no dates anyway."""
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in _TEMPLATED or (name == "command" and isinstance(value, list)):
+            found[name] = _escaped(value)
+        elif name == "steps":
+            found[name] = [_with_literal_braces(step) for step in value]
+        elif name in _WITH_TEMPLATED or name in _HANDLERS:
+            found[name] = _with_literal_braces(value) if isinstance(value, Mapping) else value
+        else:
+            found[name] = value
+    return found
+
+
+def _escaped(value: Any) -> Any:
+    match value:
+        case str():
+            return escape_braces(value)
+        case Mapping():
+            return {name: _escaped(part) for name, part in value.items()}
+        case list() | tuple():
+            return [_escaped(part) for part in value]
+        case _:
+            return value
 
 
 def unique(drafts: Iterable[Draft]) -> list[Draft]:

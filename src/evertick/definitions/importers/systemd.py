@@ -115,7 +115,21 @@ def _split(text: str, source: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_unit(text: str, file: str) -> Iterator[tuple[str, str, str, int, str]]:
-    section, joined, began = "", "", 0
+    """Its settings; a line that is none has no key."""
+    section = ""
+    for number, line in _joined_lines(text):
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif "=" in line:
+            key, _, value = line.partition("=")
+            yield section, key.strip(), value.strip(), number, file
+        else:
+            yield section, "", line, number, file
+
+
+def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Without comments and empty lines; one that ends in a backslash goes on in the next."""
+    joined, began = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped[0] in "#;":
@@ -125,12 +139,10 @@ def _read_unit(text: str, file: str) -> Iterator[tuple[str, str, str, int, str]]
         if joined.endswith("\\"):
             joined = joined[:-1].rstrip() + " "
             continue
-        if joined.startswith("["):
-            section = joined.strip("[]")
-        elif "=" in joined:
-            key, _, value = joined.partition("=")
-            yield section, key.strip(), value.strip(), began, file
+        yield began, joined
         joined = ""
+    if joined:
+        yield began, joined.rstrip()
 
 
 def _read_timer(name: str, timer: _Unit, units: Mapping[str, _Unit], notes: list[Note]) -> Iterator[Draft]:
@@ -193,12 +205,14 @@ def _read_schedules(timer: _Unit, notes: list[Note]) -> list[dict[str, str]]:
 
 def _read_service(service: _Unit, notes: list[Note]) -> dict[str, object]:
     fields: dict[str, object] = {}
-    env = {
-        name: value
-        for text, _place in service.all("Environment")
-        for name, equals, value in (word.partition("=") for word in _words(text))
-        if equals
-    }
+    env: dict[str, str] = {}
+    for text, place in service.all("Environment"):
+        for word in _words(text):
+            name, equals, value = word.partition("=")
+            if equals:
+                env[name] = value
+            else:
+                notes.append(_note(place, f"'{word}' has no value."))
     if env:
         fields["env"] = {name: escape_references(value) for name, value in env.items()}
     # Without the line, systemd starts a service of the system in the root folder.
@@ -208,9 +222,12 @@ def _read_service(service: _Unit, notes: list[Note]) -> dict[str, object]:
         fields["user"] = user
     # systemd ends a oneshot by the first, other services by the second.
     for key in ("TimeoutStartSec", "RuntimeMaxSec"):
-        span = _duration(service.last(key) or "infinity")
-        if span:
-            fields["timeout"] = span
+        for text, place in service.all(key)[-1:]:
+            span = _duration(text)
+            if span:
+                fields["timeout"] = span
+            elif text not in ("infinity", "0"):
+                notes.append(_note(place, f"'{text}' is not a duration that can be converted; write 'timeout'."))
     steps = list(_read_steps(service, env, notes))
     if len(steps) == 1 and set(steps[0]) == {"name", "command"}:
         return {**fields, "command": steps[0]["command"]}
@@ -260,7 +277,9 @@ def _left_over(unit: _Unit, carried: Iterable[str]) -> Iterator[Note]:
     """The remaining settings of the unit, except those about the order of units at boot."""
     known = {*carried, *_NEEDLESS}
     for section, key, value, line, file in unit.entries:
-        if section in ("Timer", "Service") and key not in known and value:
+        if not key:
+            yield Note(line, f"'{value[:60]}' is not a setting; systemd ignores it.", file)
+        elif section in ("Timer", "Service") and key not in known and value:
             yield Note(line, f"{key}: {_HINTS.get(key, 'it has no counterpart here.')}", file)
         elif section == "Unit" and (key in _HINTS or key.startswith(("Condition", "Assert"))) and value:
             yield Note(line, f"{key}: {_HINTS.get(key, 'write a precondition.')}", file)

@@ -96,6 +96,8 @@ def _read_record(data: dict[str, object], line: int) -> Draft:
     misfire = str(data.get("misfireStrategy") or "")
     if misfire in _MISFIRE and "schedule" in fields:
         fields["misfire"] = misfire
+    elif misfire and misfire not in _MISFIRE:
+        notes.append(Note(line, f"the misfire strategy '{misfire}'."))
     block = str(data.get("executorBlockStrategy") or "")
     if block in BLOCK_STRATEGY_ALIASES:
         fields["blockStrategy"] = BLOCK_STRATEGY_ALIASES[block]
