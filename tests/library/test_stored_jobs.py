@@ -157,6 +157,24 @@ def test_a_job_whose_function_is_gone_is_held_in_error_and_catches_up_when_it_is
         assert scheduler.wait(scheduler.verify()).is_sound
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["its function is there", "its function is gone"])
+def test_a_change_that_is_no_definition_leaves_the_stored_job_as_it_was(sqlite, shipped, is_there):
+    with Scheduler(store=sqlite) as scheduler:
+        scheduler.add("shipped_reports:send", cron="0 9 * * *")
+    if not is_there:
+        shipped()
+    with Scheduler(store=sqlite) as scheduler:
+        with pytest.raises(DefinitionError, match="minute 99 is out of range"):
+            scheduler.reschedule("send", cron="99 * * * *")
+        with pytest.raises(DefinitionError, match=r"the job of 'send': 'retryPolicy\.maxRetries' is -1"):
+            scheduler.modify("send", retries=-1)
+        assert [str(spec).partition(" (")[0] for spec in scheduler.jobs["send"].schedules] == ["0 9 * * *"]
+        scheduler.reschedule("send", cron="0 10 * * *")
+    with Scheduler(store=sqlite) as scheduler:
+        assert [str(spec).partition(" (")[0] for spec in scheduler.jobs["send"].schedules] == ["0 10 * * *"]
+        assert bool(scheduler.jobs["send"].invalid) is not is_there
+
+
 def test_a_job_of_another_program_is_not_confused_with_one_of_the_same_name(tmp_path, sqlite):
     text = "from evertick import Scheduler\ndef send(): pass\n"
     text += f"if __name__ == '__main__':\n    with Scheduler(store={sqlite!r}) as scheduler:\n"

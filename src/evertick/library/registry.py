@@ -16,7 +16,13 @@ from evertick.errors import DefinitionError, NotFound
 from evertick.executors.function import Function
 from evertick.library.definition import JobFunction, read_function
 from evertick.library.options import FIELD_NAMES, JobFields, JobOptions
-from evertick.library.stored_job import StoredDefinition, invalid_job, read_stored, store_definition
+from evertick.library.stored_job import (
+    StoredDefinition,
+    check_stored,
+    invalid_job,
+    read_stored,
+    store_definition,
+)
 from evertick.model.job import Job
 from evertick.model.ledger import StoredJob
 from evertick.settings import Settings
@@ -138,6 +144,7 @@ class JobRegistry:
             if known.stored is None:
                 raise DefinitionError(f"the job '{job_id}' cannot be changed: {known.one.job.invalid}.", field="name")
             stored = known.stored.changed(merged, isolation)
+            check_stored(stored, self._settings)  # read below, a wrong option would leave a job that cannot run
             one = read_stored(stored, job_id, self._settings)
             self._keep(job_id, stored.text, ledger, replaces=True)
             self._put(_Known(one, merged, isolation, stored, stored.text))

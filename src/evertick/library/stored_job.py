@@ -105,7 +105,7 @@ def read_stored(stored: StoredDefinition, job_id: str, settings: Settings) -> Jo
     except NotImportable as error:
         reason = f"its function '{stored.reference.target}' cannot be found: {error}"
     except DefinitionError as error:
-        reason = error.reason
+        reason = error.reason.rstrip(".")
     missing = _Missing(f"{reason}. Next: deploy the function again, or remove the job")
     try:
         job = read_function(missing, stored.options, settings, None).job
@@ -117,6 +117,20 @@ def read_stored(stored: StoredDefinition, job_id: str, settings: Settings) -> Jo
     return JobFunction(job, Function(missing, Isolation.THREAD))
 
 
+def check_stored(stored: StoredDefinition, settings: Settings) -> None:
+    """`DefinitionError` if its options cannot be those of a job; its callable may be missing."""
+    try:
+        call = stored.reference.load()
+    except NotImportable as error:
+        try:
+            read_function(_Missing(str(error), stored.reference.name), stored.options, settings, None)
+        except DefinitionError as wrong:
+            file = stored.reference.target
+            raise DefinitionError(wrong.reason, hint=wrong.hint, field=wrong.field, file=file) from None
+    else:
+        read_function(call, stored.options, settings, stored.isolation)
+
+
 def invalid_job(job_id: str, reason: str) -> JobFunction:
     """A job of which only the id is known: it keeps its place until its definition can be read."""
     missing = _Missing(f"{reason}. Next: remove the job, or add it again with replace_existing=True")
@@ -126,8 +140,9 @@ def invalid_job(job_id: str, reason: str) -> JobFunction:
 class _Missing:
     """In the place of a callable that cannot be found: a requested run fails with the reason."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, name: str = "") -> None:
         self.reason = reason
+        self.__qualname__ = name or type(self).__qualname__
 
     def __call__(self) -> None:
         raise RuntimeError(self.reason)
