@@ -112,7 +112,8 @@ def own_state_folder() -> Iterator[Path]:
 
 
 def _unscheduled(job: Job) -> Job:
-    return replace(job, schedules=(), stops=(), restarts=(), after=None, enabled=True, notify=())
+    """Nothing of it is planned; its schedule says which occurrences are around the run."""
+    return replace(job, stops=(), restarts=(), after=None, enabled=False, notify=(), blackouts=())
 
 
 def _changed(row: LedgerRow, change: Change) -> LedgerRow:

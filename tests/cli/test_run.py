@@ -88,6 +88,16 @@ def test_a_job_of_a_folder_is_run_by_its_id_regardless_of_its_schedule(tmp_path)
 
 
 @pytest.mark.slow
+def test_a_run_knows_the_occurrences_around_it_although_nothing_is_planned(tmp_path):
+    (tmp_path / "other.yaml").write_text("schedule: '0 0 1 1 *'\ncommand: [echo, '{{ next(\"%m-%d\") }}']\n")
+    text = "schedule: {every: 1s}\nsteps:\n- {name: a, command: 'echo ${EVERTICK_RUN_PREVIOUS:+known}; sleep 2'}\n"
+    out, _ = finish(job(tmp_path, f"{text}- {{name: b, job: other, depends: a}}\n"), code=0)
+    assert out.splitlines()[0] == "known"
+    out, err = finish(str(tmp_path / "other.yaml"), code=0)
+    assert (out, err.count("attempt")) == ("01-01\n", 0)
+
+
+@pytest.mark.slow
 def test_a_failure_is_retried_by_the_rules_of_the_job(tmp_path):
     policy = "retryPolicy: {maxRetries: 1, retryDelay: 1s}\n"
     text = f"{policy}command: echo try $EVERTICK_RUN_ATTEMPT; test $EVERTICK_RUN_ATTEMPT = 2\n"
