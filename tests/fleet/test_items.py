@@ -73,6 +73,22 @@ JOBS = {
             command: 'until test -e FLAG; do sleep 0.05; done; echo $EVERTICK_RUN_MEMBER.$EVERTICK_RUN_ATTEMPT'
             output: ALL
     """,
+    "orphaned": """
+        runsOn: {pool: wide}
+        steps:
+          - name: all
+            each: {values: [a, b, c, d], maxParallel: 3}
+            command: 'until test -e FLAG; do sleep 0.05; done; echo $EVERTICK_RUN_ITEM'
+            output: ALL
+    """,
+    "edited": """
+        runsOn: {pool: wide}
+        steps:
+          - name: all
+            each: {values: [a, b, c, d], maxParallel: 2}
+            command: 'until test -e FLAG; do sleep 0.05; done; echo before.$EVERTICK_RUN_ITEM'
+            output: ALL
+    """,
     "narrow": """
         runsOn: {pool: narrow}
         overlap: parallel(3)
@@ -205,6 +221,12 @@ def test_runs_of_items_are_listed_only_where_they_are_asked_for(place):
     assert f"an item of {key.run_id}" in place.say("why", own[0]["run"])
 
 
+def test_the_scheduler_prints_the_start_of_a_run_and_not_of_its_items(place):
+    place.ended(place.trigger("spread"))
+    printed = (place.folder / "serve.log").read_text()
+    assert printed.count("started    spread\n") == len(place.rows("spread"))
+
+
 def test_items_that_are_kept_together_run_on_the_member_of_their_run(place):
     key = place.trigger("together")
     row = place.ended(key)
@@ -252,6 +274,35 @@ def test_a_single_slot_and_a_single_license_are_enough(place):
     keys = [place.trigger("narrow") for _ in range(3)]
     for key in keys:
         assert output_of(place.ended(key)) == ["ex-n"] * 2
+
+
+def test_the_keeper_of_the_run_is_killed_and_no_item_of_its_attempt_goes_on(place):
+    """Nobody could collect them: the next attempt asks for all items anew, and those before it are stopped."""
+    key = place.trigger("orphaned")
+    wait_for(lambda: sum(row.state == "running" for row in place.items("orphaned")) == 3, "three items")
+    before = {row.key for row in place.items("orphaned")}
+    os.kill(place.yard.keeper_of(place.row(key).executor.removeprefix("fleet:")), 9)
+    wait_for(lambda: place.row(key).attempt == 2, "a second attempt")
+    wait_for(lambda: all(row.finished_at for row in place.items("orphaned") if row.key in before), "their end")
+    place.flag("orphaned").touch()
+    assert output_of(place.ended(key)) == ["a", "b", "c", "d"]
+    states = {row.key: row.state for row in place.items("orphaned")}
+    assert {states.pop(one) for one in before} == {"cancelled"}
+    assert list(states.values()) == ["succeeded"] * 4
+
+
+def test_a_run_whose_job_is_edited_ends_as_it_began(place):
+    """Its remaining items stay with it: another member would run the new definition."""
+    key = place.trigger("edited")
+    wait_for(lambda: sum(row.state == "running" for row in place.items("edited")) == 2, "two items")
+    file = place.jobs / "edited.yaml"
+    file.write_text(file.read_text().replace("maxParallel: 2", "maxParallel: 1").replace("before.", "after."))
+    wait_for(lambda: "changed    edited" in (place.folder / "serve.log").read_text(), "the edit")
+    place.flag("edited").touch()
+    row = place.ended(key)
+    assert output_of(row) == [f"before.{one}" for one in "abcd"]
+    elsewhere = [row for row in place.items("edited") if row.state == "succeeded"]
+    assert len(elsewhere) == 2
 
 
 def test_a_member_that_is_killed_loses_nothing(place):

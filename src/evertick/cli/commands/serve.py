@@ -17,6 +17,7 @@ from evertick.cli.web import add_web
 if TYPE_CHECKING:
     from evertick.loop.effects import Effect
     from evertick.loop.messages import Message
+    from evertick.model.run import RunKey
     from evertick.service import FolderService
 
 WARNED = 3
@@ -173,14 +174,22 @@ _CATCHUP_COUNTS = (("candidates", "missed occurrence"), ("jobs", "job"))
 
 
 class EventPrinter:
-    """Prints a line for each start, end and skip."""
+    """Prints a line for each start, end and skip; not for items of a run, which tells of them."""
+
+    def __init__(self) -> None:
+        self._items: set[RunKey] = set()
+        """Those that run: their ends do not say that they are items."""
 
     def __call__(self, seen: Message | Effect) -> None:
         from evertick.loop.effects import Launch, Log
         from evertick.loop.messages import RunFinished
-        from evertick.model.lifecycle import SUCCEEDED, beyond_exit_code, exit_code_text
+        from evertick.model.lifecycle import SUCCEEDED, Trigger, beyond_exit_code, exit_code_text
 
         match seen:
+            case Launch(key, _, _, _, Trigger.ITEM):
+                self._items.add(key)
+            case RunFinished(key) if key in self._items:
+                self._items.discard(key)
             case Launch(key, attempt):
                 again = f" (attempt {attempt})" if attempt > 1 else ""
                 note(f"{_clock()}  started    {clean(key.job_id)}{again}")
