@@ -138,6 +138,11 @@ def test_a_wrong_expression_is_an_error_with_its_place(text, words, field):
     [
         pytest.param("command: 'echo {{ date }}'", id="a command"),
         pytest.param("command: [sh, -c, 'echo {{ date(-1d) }}']", id="a list that is a shell with its text"),
+        pytest.param("command: [env, A=b, /bin/bash, -euc, 'echo {{ date }}']", id="a shell behind another program"),
+        pytest.param("command: [sudo, bash, -o, pipefail, -ce, 'echo {{ date }}']", id="with several options"),
+        pytest.param(
+            "steps: [{name: a, docker: {image: x, args: [sh, -c, 'echo {{ date }}']}}]", id="a shell of a container"
+        ),
         pytest.param("steps: [{name: a, script: 'echo {{ date }}'}]", id="a script"),
         pytest.param("command: x\nonFailure: 'echo {{ date }}'", id="a handler"),
         pytest.param("command: x\npreconditions: {command: 'test {{ date }}'}", id="a condition"),
@@ -147,6 +152,32 @@ def test_in_shell_text_it_is_refused_and_the_variable_is_named(text):
     (error,) = parse_definition(f"{text}\n", "jobs/a.yaml").errors
     assert "is shell text, in which {{ date }} is not replaced" in str(error)
     assert '"$EVERTICK_RUN_DATE"' in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param("command: x\nworkingDir: '/srv/{{ date }}'", 2, id="the folder of a job"),
+        pytest.param("command: x\ndotenv: ['{{ date }}.env']", 2, id="a dotenv file"),
+        pytest.param("steps:\n- {name: a, command: x, workingDir: '{{ date }}'}", 2, id="the folder of a step"),
+        pytest.param("steps:\n- name: a\n  docker: {image: x, mounts: ['./{{ date }}:/in']}", 3, id="a mount"),
+        pytest.param("steps:\n- name: a\n  docker: {image: x, workingDir: '/{{ date }}'}", 3, id="in a container"),
+        pytest.param("steps:\n- name: a\n  ssh: {host: x, command: y, key: '{{ date }}'}", 3, id="a key"),
+        pytest.param("command: x\ndocker: {image: x}\nworkingDir: '/{{ date }}'", 3, id="of all containers"),
+    ],
+)
+def test_in_a_path_it_is_refused_and_not_taken_as_it_is_written(text, line):
+    (error,) = parse_definition(f"{text}\n", "jobs/a.yaml").errors
+    assert "is taken as it is written: {{ date }} is not replaced in it." in str(error)
+    assert '"$EVERTICK_RUN_DATE"' in str(error)
+    assert error.line == line
+
+
+@pytest.mark.parametrize(
+    "words", ["[echo, sh, '{{ date }}']", "[tar, -cf, '{{ date }}', sh]", "[cp, -c, bash, '{{ date }}']"]
+)
+def test_a_word_that_only_looks_like_a_shell_makes_no_shell_text(words):
+    assert parse_definition(f"command: {words}\n", "jobs/a.yaml").errors == ()
 
 
 def test_braces_of_others_in_shell_text_stay():

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from evertick.definitions.catalogue.limits import PATH_MAX
 from evertick.definitions.fields.docker import read_container
 from evertick.definitions.fields.ssh import read_ssh
-from evertick.definitions.fields.values import line_of
+from evertick.definitions.fields.values import path_of
 from evertick.definitions.nodes import Node
 from evertick.definitions.report import Report, Section
 from evertick.model.work import Command, Container, Kind, Script, SshCommand, Step
@@ -46,7 +46,7 @@ def move_kind(kind: Kind | None, section: Section, place: CommandPlace | None, r
         )
         report.error(section.key(written), section.field(written), reason, "Write a 'command' that is a list.")
     node, field = section.take("workingDir"), section.field("workingDir")
-    folder = line_of(node, field, report, longest=PATH_MAX) if node else None
+    folder = path_of(node, field, report, longest=PATH_MAX) if node else None
     if folder is not None and name == "docker" and not folder.startswith("/"):
         report.error(node, field, f"'{field}' is a folder in the container, and must begin with '/'.")
     if isinstance(kind, Script):

@@ -9,8 +9,8 @@ from evertick.definitions.catalogue.limits import PATH_MAX
 from evertick.definitions.catalogue.words import PULLS
 from evertick.definitions.catalogue.work import DOCKER, REGISTRY
 from evertick.definitions.fields.environment import read_value
-from evertick.definitions.fields.templates import check_template
-from evertick.definitions.fields.values import choice_of, flag_of, line_of, read_command, texts_of
+from evertick.definitions.fields.templates import check_words
+from evertick.definitions.fields.values import choice_of, flag_of, line_of, path_of, read_command, texts_of
 from evertick.definitions.nodes import Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section, section_of
 from evertick.model.work import Container, Mount, Pull, RegistryLogin, Secret, Value
@@ -70,9 +70,9 @@ def _read_shape(section: Section, name: str, shape: re.Pattern[str], hint: str, 
 def _read_args(section: Section, report: Report) -> tuple[str, ...]:
     node, field = section.take("args"), section.field("args")
     found = (texts_of(node, field, report) or ()) if node else ()
-    for place, text in found:
-        check_template(place, text, field, report)
-    return tuple(text for _place, text in found)
+    places, words = tuple(place for place, _text in found), tuple(text for _place, text in found)
+    check_words(places, words, field, report)
+    return words
 
 
 def _read_mounts(section: Section, report: Report) -> tuple[Mount, ...]:
@@ -91,7 +91,7 @@ def _read_mounts(section: Section, report: Report) -> tuple[Mount, ...]:
 
 
 def _read_mount(node: Node, field: str, report: Report) -> Mount | None:
-    text = line_of(node, field, report, longest=2 * PATH_MAX)
+    text = path_of(node, field, report, longest=2 * PATH_MAX)
     if text is None:
         return None
     source, _, rest = text.partition(":")
@@ -110,7 +110,7 @@ def _read_mount(node: Node, field: str, report: Report) -> Mount | None:
 
 def _read_folder(section: Section, report: Report) -> str | None:
     node, field = section.take("workingDir"), section.field("workingDir")
-    text = line_of(node, field, report, longest=PATH_MAX) if node else None
+    text = path_of(node, field, report, longest=PATH_MAX) if node else None
     if text is not None and not text.startswith("/"):
         report.error(node, field, f"'{field}' is a folder in the container, and must begin with '/'.")
         return None

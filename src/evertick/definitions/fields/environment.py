@@ -9,7 +9,7 @@ from functools import lru_cache
 from evertick.definitions.catalogue.limits import DOTENV_MAX, ENV_MAX, PATH_MAX
 from evertick.definitions.catalogue.work import SECRET
 from evertick.definitions.fields.templates import check_template
-from evertick.definitions.fields.values import line_of, name_of, texts_of
+from evertick.definitions.fields.values import line_of, name_of, path_of, texts_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section
 from evertick.model.variable_text import problem_with_references
@@ -46,7 +46,7 @@ def read_dotenv(section: Section, report: Report) -> tuple[str, ...]:
     """Paths of dotenv files, as they are written."""
     node = section.take("dotenv")
     found = (texts_of(node, "dotenv", report) or ()) if node else ()
-    paths = [line_of(place, "dotenv", report, longest=PATH_MAX) for place, _text in found]
+    paths = [path_of(place, "dotenv", report, longest=PATH_MAX) for place, _text in found]
     if node and len(paths) > DOTENV_MAX:
         report.error(node, "dotenv", f"'dotenv' names {len(paths)} files; {DOTENV_MAX} are allowed.")
     return tuple(dict.fromkeys(path for path in paths if path is not None))

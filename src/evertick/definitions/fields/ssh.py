@@ -7,7 +7,7 @@ from typing import Final
 
 from evertick.definitions.catalogue.limits import PATH_MAX
 from evertick.definitions.catalogue.work import SSH, SSH_PLACE
-from evertick.definitions.fields.values import duration_of, integer_of, line_of, read_command
+from evertick.definitions.fields.values import duration_of, integer_of, line_of, path_of, read_command
 from evertick.definitions.nodes import Node
 from evertick.definitions.report import Report, Section, section_of
 from evertick.model.instant import SECOND
@@ -63,7 +63,7 @@ def _read_name(section: Section, name: str, shape: re.Pattern[str], what: str, h
 
 def _read_path(section: Section, name: str, report: Report, *, allows_all: bool = False) -> str | None:
     node, field = section.take(name), section.field(name)
-    text = line_of(node, field, report, longest=PATH_MAX) if node else None
+    text = path_of(node, field, report, longest=PATH_MAX) if node else None
     if text is not None and not allows_all and _UNSAFE.search(text):
         reason = f"'{field}' holds a quote, '$' or a backslash, which OpenSSH would not take as it is."
         report.error(node, field, reason, "Rename the file.")

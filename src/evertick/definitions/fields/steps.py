@@ -20,6 +20,7 @@ from evertick.definitions.fields.values import (
     integer_of,
     line_of,
     name_of,
+    path_of,
     read_command,
     text_of,
     texts_of,
@@ -131,7 +132,7 @@ def _read_handler(node: Node, name: str, path: str, report: Report, place: Comma
 
 def read_folder(section: Section, name: str, report: Report) -> str | None:
     node = section.take(name)
-    return line_of(node, section.field(name), report, longest=PATH_MAX) if node else None
+    return path_of(node, section.field(name), report, longest=PATH_MAX) if node else None
 
 
 def _read_name(section: Section, report: Report) -> tuple[str, Node] | None:

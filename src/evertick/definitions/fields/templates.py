@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final
 
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode
@@ -10,6 +12,8 @@ from evertick.errors import DefinitionError
 from evertick.model.template import ITEM, NAMES, OPEN, Expression, parse_template, shell_variable_for
 
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
+_TEXT_OPTION: Final = re.compile(r"-[A-Za-z]{0,6}c[A-Za-z]{0,2}")
+"""`-c`, `-lc`, `-euxc`, `-ce`."""
 
 
 def check_template(node: Node, text: str, field: str, report: Report) -> bool:
@@ -49,16 +53,29 @@ def check_shell_text(node: Node, text: str, field: str, report: Report) -> None:
         report.error(node, field, reason, hint)
 
 
+def check_path(node: Node, text: str, field: str, report: Report) -> bool:
+    """Refuse our names in a path, which is taken as it is written; False then."""
+    found = shell_variable_for(text) if OPEN in text else None
+    if found is not None:
+        reason = f"'{field}' is taken as it is written: {{{{ {found[0]} }}}} is not replaced in it."
+        report.error(node, field, reason, f"Write \"${found[1]}\" in the command, or set a variable to it in 'env'.")
+    return found is None
+
+
 def check_words(nodes: tuple[Node, ...], words: tuple[str, ...], field: str, report: Report) -> None:
     """The arguments of a program, which may be templates; those of a shell with `-c` are shell text."""
-    is_shell = words[0].rpartition("/")[2] in _SHELLS and any(
-        word.startswith("-") and not word.startswith("--") and "c" in word for word in words[1:]
-    )
-    for node, word in zip(nodes, words, strict=True):
-        if is_shell:
+    first = _first_shell_text(words)
+    for number, (node, word) in enumerate(zip(nodes, words, strict=True)):
+        if first is not None and number >= first:
             check_shell_text(node, word, field, report)
         else:
             check_template(node, word, field, report)
+
+
+def _first_shell_text(words: Sequence[str]) -> int | None:
+    """From which word on a shell with `-c` reads them; `env`, `sudo`, `timeout` and others start shells too."""
+    shells = (number for number, word in enumerate(words) if word.rpartition("/")[2] in _SHELLS)
+    return next((one for one in shells if any(map(_TEXT_OPTION.fullmatch, words[one + 1 :]))), None)
 
 
 def check_data(node: Node, field: str, report: Report) -> None:

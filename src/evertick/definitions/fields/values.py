@@ -8,7 +8,13 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from evertick.definitions.catalogue.limits import URL_MAX
-from evertick.definitions.fields.templates import check_shell_text, check_template, check_words, without_expressions
+from evertick.definitions.fields.templates import (
+    check_path,
+    check_shell_text,
+    check_template,
+    check_words,
+    without_expressions,
+)
 from evertick.definitions.nodes import ListNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report
 from evertick.errors import DefinitionError
@@ -56,6 +62,12 @@ def line_of(node: Node, field: str, report: Report, *, longest: int) -> str | No
         report.error(node, field, f"'{field}' holds a line break or a control character.", "Write it on one line.")
         return None
     return text
+
+
+def path_of(node: Node, field: str, report: Report, *, longest: int) -> str | None:
+    """A path, in which no dates are put in."""
+    text = line_of(node, field, report, longest=longest)
+    return text if text is not None and check_path(node, text, field, report) else None
 
 
 def texts_of(node: Node, field: str, report: Report) -> tuple[tuple[Node, str], ...] | None:
