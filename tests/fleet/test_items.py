@@ -63,7 +63,9 @@ JOBS = {
     "lasting": """
         runsOn: {pool: wide}
         steps:
-          - {name: all, each: {values: [a, b, c], maxParallel: 3}, command: sleep 1000}
+          - name: all
+            each: {values: [a, b, c], maxParallel: 3}
+            command: 'trap "sleep 1; echo the end; exit 1" TERM; touch FLAG.$EVERTICK_RUN_ITEM; sleep 1000 & wait'
     """,
     "waiting": """
         runsOn: {pool: wide}
@@ -264,9 +266,13 @@ def test_a_retry_from_the_failed_step_repeats_the_failed_items_only(place):
 def test_cancelling_the_run_ends_its_items(place):
     key = place.trigger("lasting")
     wait_for(lambda: sum(row.state == "running" for row in place.items("lasting")) == 3, "three items")
+    wait_for(lambda: all(place.flag("lasting").with_suffix(f".flag.{one}").exists() for one in "abc"), "three traps")
     place.say("cancel", key.run_id)
-    place.ended(key, "cancelled")
-    wait_for(lambda: all(row.state == "cancelled" for row in place.items("lasting")), "the items to end")
+    row = place.ended(key, "cancelled")
+    # With the run all of it has ended: the next one may start.
+    assert [row.state for row in place.items("lasting")] == ["cancelled"] * 3
+    assert all(step.executor for step in read_steps(row.steps) if step.item_of)
+    assert "the end" in wait_for(lambda: place.say("logs", key.run_id, "--step", "all[2]"), "the log")
 
 
 def test_a_single_slot_and_a_single_license_are_enough(place):

@@ -27,12 +27,13 @@ from evertick.model.steps import StepRecord, read_steps, steps_text
 from evertick.model.subrun import sub_run_key
 from evertick.model.work import Command, Each, ItemValue, Step, SubJob, Work
 from evertick.store import RunFilter
-from tests.loop.harness import CALM, FOREVER, HOURLY, SKIP, World, at, job, retries, world
+from tests.loop.harness import CALM, FOREVER, HOURLY, SKIP, Act, World, at, job, retries, world
 
 PARENT = RunKey("a", at("09:00"))
 EACH = Each(tuple(map(ItemValue, "xyz")), max_parallel=2)
 STEPS = (Step("all", Command(("true",)), each=EACH), Step("one", Command(("true",))))
 ROUTING = Routing("fleet")
+STUBBORN = Act(lasts_us=None, stop_takes_us=3 * SECOND)
 
 
 def wanted(number: int = 0, step: str = "all", parent: RunKey = PARENT, attempt: int = 1) -> SubRunWanted:
@@ -265,6 +266,42 @@ class TestWhatEndsIt:
         here.say(SubRunUnwanted(PARENT, 1, "all[0]", 1, "a"))
         here.run_for(SECOND)
         assert [row.state for row in items(here)] == [CANCELLED]
+
+    def test_its_step_is_stopped_and_waits_until_it_has_ended(self):
+        """Until then its run has not ended, so that the overlap rule counts it."""
+        here = fan_out()
+        here.act("a", STUBBORN)
+        here.say(wanted())
+        here.say(SubRunUnwanted(PARENT, 1, "all[0]", 1, "a"))
+        here.run_for(SECOND)
+        assert ([row.state for row in items(here)], here.told) == ([RUNNING], [])
+        here.run_for(MINUTE)
+        assert [row.state for row in items(here)] == [CANCELLED]
+        assert [(one.step, one.end.state) for one in here.told] == [("all[0]", CANCELLED)]
+        assert here.state.sub_runs == {}
+
+    def test_its_step_is_stopped_before_it_may_begin(self):
+        here = fan_out()
+        for number in range(3):
+            here.say(wanted(number))
+        here.say(SubRunUnwanted(PARENT, 1, "all[2]", 1, "a"))
+        here.run_for(MINUTE)
+        assert [row.state for row in items(here)] == [RUNNING, RUNNING]
+        assert [(one.step, one.end.state) for one in here.told] == [("all[2]", CANCELLED)]
+
+    def test_its_parent_is_lost_and_its_next_attempt_waits_until_it_has_ended(self):
+        """The same item must not run twice at once."""
+        here = fan_out()
+        here.act("a", STUBBORN)
+        here.say(wanted())
+        here.say(RunLost(PARENT, 1, "gone"))
+        here.run_for(SECOND)
+        here.say(wanted(attempt=2))
+        here.say(wanted(1, attempt=2))
+        assert [(row.key, row.state) for row in items(here)] == [(key_of(0), RUNNING), (key_of(1, 2), RUNNING)]
+        here.run_for(MINUTE)
+        states = {row.key: row.state for row in items(here)}
+        assert states == {key_of(0): CANCELLED, key_of(0, 2): RUNNING, key_of(1, 2): RUNNING}
 
     def test_its_parent_is_lost_and_the_next_attempt_asks_anew(self):
         here = fan_out()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from evertick.loop.job_state import Hold
+from evertick.loop.job_state import Hold, JobState
 from evertick.loop.messages import SubRunWanted, TriggerJob
 from evertick.loop.ownership import open_item_lane
 from evertick.loop.plan import close_lane
@@ -18,7 +18,7 @@ from evertick.loop.runs import AwaitedSubRun
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.facts import Parent
-from evertick.model.lifecycle import LAUNCHING, RUNNING, SKIPPED, Trigger
+from evertick.model.lifecycle import CANCELLED, LAUNCHING, RUNNING, SKIPPED, Trigger
 from evertick.model.subrun import SubRunEnd
 from evertick.model.work import spreads_items
 from evertick.planning.items import step_of
@@ -26,11 +26,15 @@ from evertick.planning.items import step_of
 NOT_HERE = SubRunEnd(SKIPPED, "it runs with its run")
 """The answer to a request that is not granted: nothing has run, and the keeper that asks runs the item itself."""
 
+STOPPED = SubRunEnd(CANCELLED, "it was stopped")
+"""The answer about an item that its step has stopped before anything of it has run."""
+
 
 class Grant(StrEnum):
     YES = "yes"
     LATER = "later"
-    """Its attempt has as many items elsewhere as it may have, or is not known to be active here yet."""
+    """Its attempt has as many items elsewhere as it may have or is not known to be active here yet, or the item of an
+    earlier attempt has not ended."""
     NO = "no"
 
 
@@ -57,11 +61,20 @@ def grant(state: State, awaited: AwaitedSubRun) -> Grant:
         one.wanted.key == message.key and step_of(one.wanted.step) == owner and key != awaited.key
         for key, one in state.sub_runs.items()
     )
-    return Grant.YES if others < step.each.max_parallel else Grant.LATER
+    if others >= step.each.max_parallel or _runs_for_earlier_attempt(job, awaited):
+        return Grant.LATER
+    return Grant.YES
+
+
+def _runs_for_earlier_attempt(job: JobState, awaited: AwaitedSubRun) -> bool:
+    """Whether the same item of an attempt before this one is still being stopped: it must not run twice at once."""
+    parent = Parent(awaited.wanted.key.run_id, awaited.wanted.step)
+    active = (run for lane in (job.lanes or {}).values() for run in lane.active.values())
+    return any(run.is_item and run.key != awaited.key and run.facts.parents == (parent,) for run in active)
 
 
 def submit(state: State, turn: Turn, awaited: AwaitedSubRun) -> None:
-    message, key = awaited
+    message, key, _is_stopped = awaited
     job = state.jobs[key.job_id]
     if job.find(key) is not None:
         return

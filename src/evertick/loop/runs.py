@@ -179,6 +179,8 @@ class AwaitedSubRun(NamedTuple):
 
     wanted: SubRunWanted
     key: RunKey
+    is_stopped: bool = False
+    """Of an item: its step was stopped, and waits for the end of what has begun."""
 
 
 class EndedRun(NamedTuple):

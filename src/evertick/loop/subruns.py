@@ -96,7 +96,7 @@ def _may_return(state: State, job_id: str) -> bool:
 
 
 def _submit(state: State, turn: Turn, awaited: AwaitedSubRun) -> None:
-    message, key = awaited
+    message, key, _is_stopped = awaited
     detail = f"for step {message.step!r} of {message.key.run_id}"
     parent = Parent(message.key.run_id, message.step)
     if not state.owns(key.job_id):
@@ -168,6 +168,9 @@ def _settle_item(state: State, turn: Turn, awaited: AwaitedSubRun) -> None:
     """The ledger has no run of the item that it knows of."""
     if _is_open(state, awaited.key):
         return
+    if awaited.is_stopped:
+        _report_end(state, turn, awaited, items.STOPPED)
+        return
     match items.grant(state, awaited):
         case Grant.YES:
             items.submit(state, turn, awaited)
@@ -180,7 +183,14 @@ def _settle_item(state: State, turn: Turn, awaited: AwaitedSubRun) -> None:
 def unwanted(state: State, turn: Turn, message: SubRunUnwanted) -> None:
     """The step was stopped while it waited: stop the run that it waited for."""
     key = _key_of(state, message)
+    awaited, end = state.sub_runs.get(key), state.sub_run_ends.get(key)
     _cancel(state, turn, key, message.key)
+    if awaited is None or not items.is_item(awaited.wanted):
+        return
+    # An attempt has ended when its items have: until then the overlap rule of the job must count it.
+    state.sub_runs[key] = awaited._replace(is_stopped=True)
+    if end is not None:
+        state.sub_run_ends[key] = end
 
 
 def settle(state: State, turn: Turn) -> None:

@@ -47,7 +47,7 @@ class AttemptRunner:
     def cancel(self, why: str | Loss) -> None:
         """At the request of a scheduler; with a `Loss`, because another node may start it: no handlers run then."""
         if isinstance(why, Loss):
-            self._is_abandoned = True
+            self._is_abandoned = self._scope.is_abandoned = True
             self._scope.halt(LOST, why.detail)
         else:
             self._scope.halt(CANCELLED, why)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from evertick.executors.keeper.attempt_context import AttemptContext
 from evertick.executors.keeper.attempt_state import StepEnd
 from evertick.executors.keeper.sent_item import SENT_MAX, end_of
 from evertick.executors.keeper.spawn import NoCapacity
-from evertick.executors.keeper.step_runner import CancelScope, StepRunner, SubRunTry, skipped_by_condition
+from evertick.executors.keeper.step_runner import CancelScope, StepRunner, skipped_by_condition
 from evertick.kinds import StepError
-from evertick.model.lifecycle import FAILED, SKIPPED
+from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED
+from evertick.model.subrun import SubRunEnd
 from evertick.model.work import Step
 from evertick.planning.workflow import StepOutcome
 
 NO_ITEMS = "it had no items"
+STOP_SECONDS = 10.0
+"""How long after its grace the end of a stopped item may take to arrive; its member may be cut off."""
+STOPPED = SubRunEnd(CANCELLED, "it was stopped")
 ASKED_ONCE = 1
 """The try under which a run is requested for an item: that run has all the tries of the step."""
 
@@ -113,12 +117,14 @@ class ItemsRunner:
         pending = scope.recorder.request_sub_run(item.name, ASKED_ONCE, context.job_id, params, waits=True)
         scope.mark_started()
         run_id = context.set_sub_run(item, context.job_id, ASKED_ONCE)
-        waiting = SubRunTry(pending, lambda: scope.recorder.cancel_sub_run(item.name, ASKED_ONCE))
+        waiting = SentItemTry(pending, lambda: scope.recorder.stop_item(item.name, ASKED_ONCE), scope)
         scope.add(waiting)
         try:
             sub_run_end = await pending
         finally:
             scope.remove(waiting)
+        if sub_run_end.state is SKIPPED and scope.halted is not None:
+            sub_run_end = STOPPED
         if sub_run_end.state is SKIPPED:
             context.forget_sub_run(item)
             # The request may be on its way once more: the run that it leads to must not go beside this one.
@@ -166,6 +172,39 @@ class ItemsRunner:
 
     def _completed(self, end: StepEnd) -> StepEnd:
         return self._context.completed(end)
+
+
+class SentItemTry:
+    """A wait for an item elsewhere; cancelling it stops the item, and the wait goes on until that has ended.
+
+    Otherwise the run would end while its items still run, and the next run of its job could start beside them.
+    """
+
+    def __init__(self, pending: asyncio.Future[SubRunEnd], stop: Callable[[], None], scope: CancelScope) -> None:
+        self._pending = pending
+        self._stop = stop
+        self._scope = scope
+        self._timer: asyncio.TimerHandle | None = None
+
+    def cancel(self) -> bool:
+        if self._pending.done():
+            return False
+        if self._timer is None:
+            self._stop()
+            runtime = self._scope.runtime
+            self._timer = runtime.loop.call_later(runtime.grace_seconds + STOP_SECONDS, self._give_up)
+            self._pending.add_done_callback(self._ended)
+        if self._scope.is_abandoned:
+            self._give_up()  # another node may start this run at any time
+        return True
+
+    def _ended(self, _end: asyncio.Future[SubRunEnd]) -> None:
+        assert self._timer is not None
+        self._timer.cancel()
+
+    def _give_up(self) -> None:
+        if not self._pending.done():
+            self._pending.set_result(STOPPED)
 
 
 def _summary(ends: Sequence[StepEnd], failed: Sequence[StepEnd]) -> str:

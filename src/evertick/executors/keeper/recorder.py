@@ -206,6 +206,10 @@ class AttemptRecorder:
     def cancel_sub_run(self, step: str, number: int) -> None:
         self._recorder.sub_runs.cancel(SubRunRequest(self._state.attempt_id, step, number))
 
+    def stop_item(self, step: str, number: int) -> None:
+        """The wait for its end goes on."""
+        self._recorder.sub_runs.stop(SubRunRequest(self._state.attempt_id, step, number))
+
     def withdraw_sub_run(self, step: str, number: int, job_id: str) -> None:
         """It was answered, and must not be made all the same."""
         self._recorder.sub_runs.withdraw(SubRunRequest(self._state.attempt_id, step, number), job_id)
@@ -232,6 +236,8 @@ class SubRunRequests:
     def __init__(self, report: Callable[[bytes], None]) -> None:
         self._report = report
         self._pending: dict[SubRunRequest, _Pending] = {}
+        self._stopped: dict[SubRunRequest, asyncio.Future[SubRunEnd]] = {}
+        """Not requested again, but their ends are waited for."""
         self._cancelled: list[bytes] = []
         """Sent again to a scheduler that connects, until one has acknowledged a result."""
 
@@ -245,12 +251,20 @@ class SubRunRequests:
 
     def ended(self, request: SubRunRequest, end: SubRunEnd) -> None:
         pending = self._pending.pop(request, None)
-        if pending is not None and not pending.end.done():
-            pending.end.set_result(end)
+        waiting = pending.end if pending is not None else self._stopped.pop(request, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(end)
 
     def cancel(self, request: SubRunRequest) -> None:
         pending = self._pending.pop(request, None)
         if pending is not None:
+            self.withdraw(request, pending.job_id)
+
+    def stop(self, request: SubRunRequest) -> None:
+        pending = self._pending.pop(request, None)
+        if pending is not None:
+            self._stopped[request] = pending.end
+            pending.end.add_done_callback(lambda _end: self._stopped.pop(request, None))
             self.withdraw(request, pending.job_id)
 
     def withdraw(self, request: SubRunRequest, job_id: str) -> None:

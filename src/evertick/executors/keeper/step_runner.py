@@ -47,6 +47,8 @@ class CancelScope:
         self.has_started = False
         self.has_interrupted = False
         """Whether halting has ended something, or kept something from being done."""
+        self.is_abandoned = False
+        """Whether another node may start the run: nothing is waited for."""
         self.is_lost = False
         """Whether the last try lost what it ran elsewhere, such as a pod."""
         self._active: set[Cancellable] = set()
