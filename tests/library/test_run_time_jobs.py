@@ -69,6 +69,10 @@ def test_a_job_is_rescheduled_modified_and_removed_while_it_runs(scheduler):
         assert "nothing" not in scheduler.jobs
         with pytest.raises(NotFound):
             scheduler.remove("nothing")
+        with pytest.raises(NotFound, match="was removed"):
+            scheduler.run_now("nothing")
+        scheduler.add(nothing)
+        assert scheduler.run_now("nothing").startswith("nothing@")
 
 
 def test_a_rescheduled_job_runs_by_its_new_schedule(scheduler):

@@ -6,11 +6,12 @@ import functools
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import ismethod
-from typing import Protocol
+from typing import Final, Protocol
 
 from evertick.errors import DefinitionError, NotFound
 from evertick.executors.function import Function
@@ -28,6 +29,9 @@ from evertick.model.ledger import StoredJob
 from evertick.settings import Settings
 
 log = logging.getLogger("evertick.library")
+
+REMOVED_MAX: Final = 1_000
+"""A program may add and remove jobs for months."""
 
 
 class JobLedger(Protocol):
@@ -68,6 +72,7 @@ class JobRegistry:
         """`on_change` receives the jobs that are new or changed, and the ids of those that were removed."""
         self._settings, self._on_change = settings, on_change
         self._known: dict[str, _Known] = {}
+        self._removed: deque[str] = deque(maxlen=REMOVED_MAX)
         self._in_ledger: dict[str, str] = {}
         """What the ledger keeps, by job, as it was read last."""
         self._unsaved: dict[str, bool] = {}
@@ -80,6 +85,10 @@ class JobRegistry:
     def find(self, job_id: str) -> Function | None:
         known = self._known.get(job_id)
         return None if known is None else known.one.function
+
+    def is_removed(self, job_id: str) -> bool:
+        """Whether a program has removed a job, which the ledger knows for a while longer."""
+        return job_id in self._removed and job_id not in self._known
 
     @property
     def has_unsaved(self) -> bool:
@@ -154,6 +163,7 @@ class JobRegistry:
             self._require(job_id)
             self._keep(job_id, None, ledger)
             del self._known[job_id]
+            self._removed.append(job_id)
             self._on_change((), [job_id])
 
     def refresh(self, ledger: JobLedger) -> None:
@@ -167,6 +177,7 @@ class JobRegistry:
             removed = [job_id for job_id, known in self._known.items() if known.text and job_id not in found]
             for job_id in removed:
                 del self._known[job_id]
+                self._removed.append(job_id)
             self._in_ledger = found
             taken = [self._take(job_id, text) for job_id, text in found.items()]
             jobs = [job for job in taken if job is not None]

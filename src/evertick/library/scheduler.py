@@ -287,6 +287,8 @@ class Scheduler(JobDecorator, AsyncOperations):
         To wait for its end: `trigger_now`.
         """
         given = param_texts(params)
+        if self._registry.is_removed(job) and job not in self.jobs:
+            raise NotFound(f"the job '{job}' was removed. Next: scheduler.jobs lists all jobs.")
         ledger = self._open_ledger()
         request, _ = ledger.submit(
             lambda operations, own: operations.trigger(job, given, Trigger.MANUAL, request_id=own)
