@@ -152,6 +152,19 @@ class TestWhatAMemberMayHave:
         here.run_for(10 * SECOND)
         assert len(items(here)) == 3
 
+    def test_with_a_number_that_an_edit_has_lowered_they_do_not_wait_for_each_other(self):
+        here = fan_out()
+        here.say(wanted(0))
+        here.say(wanted(1))
+        fewer = replace(STEPS[0], each=replace(EACH, max_parallel=1))
+        here.define(owner(steps=(fewer, STEPS[1])))
+        here.say(ended(here, 0))
+        here.say(wanted(2))  # the other one runs
+        here.say(ended(here, 1))
+        here.say(wanted(3))  # the one before waits
+        here.run_for(MINUTE)
+        assert sorted(row.state for row in items(here)) == [RUNNING, SUCCEEDED, SUCCEEDED]
+
     def test_an_item_has_no_items(self):
         here = fan_out()
         here.say(wanted())

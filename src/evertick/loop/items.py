@@ -57,8 +57,12 @@ def grant(state: State, awaited: AwaitedSubRun) -> Grant:
         return Grant.NO
     if parent.attempt < message.attempt or parent.state not in (LAUNCHING, RUNNING):
         return Grant.LATER
+    # Those that run: two that were not granted would wait for each other, where an edit has lowered the number.
     others = sum(
-        one.wanted.key == message.key and step_of(one.wanted.step) == owner and key != awaited.key
+        one.wanted.key == message.key
+        and step_of(one.wanted.step) == owner
+        and key != awaited.key
+        and job.find(key) is not None
         for key, one in state.sub_runs.items()
     )
     if others >= step.each.max_parallel or _runs_for_earlier_attempt(job, awaited):
