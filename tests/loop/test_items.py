@@ -335,6 +335,15 @@ class TestWhatEndsIt:
         here.run_for(2 * SECOND)
         assert [row.state for row in items(here)] == [CANCELLED]
 
+    def test_its_parent_is_lost_after_a_restart_before_it_could_say_that_it_had_asked(self):
+        here = fan_out()
+        here.say(wanted())
+        here.restart(after=SECOND)
+        here.run_for(SECOND)
+        here.say(RunLost(PARENT, 1, "gone"))
+        here.run_for(2 * SECOND)
+        assert [row.state for row in items(here)] == [CANCELLED]
+
 
 class TestSlotsAndResources:
     def test_parents_on_all_slots_do_not_keep_their_items_from_starting(self):

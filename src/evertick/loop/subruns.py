@@ -217,9 +217,10 @@ def recorded(state: State, turn: Turn, ends: Iterable[Change | Entry], refused: 
 
 
 def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
-    """The runs that an attempt still waits for, according to its steps and to the requests here."""
+    """The runs that an attempt still waits for, according to its steps and to the requests here, and its items."""
+    own = _items_of(state, run)
     if not (state.sub_runs or run.steps):
-        return []
+        return own
     found = {one.key for one in state.sub_runs.values() if one.wanted.key == run.key and one.wanted.waits}
     if '"sub_run"' in run.steps:
         waiting = [
@@ -233,7 +234,18 @@ def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
             waiting = [by_name[name] for name in _as_many_as_run(asking)]
             waiting = [one for one in waiting if _is_its_own(one.sub_run, run, one.name)]
         found.update(RunKey.from_run_id(one.sub_run) for one in waiting)
-    return sorted(found)
+    return sorted(found.union(own))
+
+
+def _items_of(state: State, run: OpenRun) -> list[RunKey]:
+    """Its open items: they name it, also where its keeper was killed before it could report that it had asked."""
+    job = state.jobs.get(run.key.job_id)
+    lanes = [lane for lane in (job.lanes or {}).values() if lane.is_of_item] if job is not None else []
+    if not lanes or run.is_item:
+        return []
+    run_id = run.key.run_id
+    items_here = (one for lane in lanes for one in (*lane.active.values(), *lane.waiting))
+    return sorted(one.key for one in items_here if any(parent.run == run_id for parent in one.facts.parents))
 
 
 def _as_many_as_run(asking: Mapping[str, Step]) -> list[str]:
