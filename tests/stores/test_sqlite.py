@@ -7,6 +7,8 @@ import random
 import resource
 import subprocess
 import sys
+import time
+from collections import Counter
 from contextlib import contextmanager
 
 import pytest
@@ -49,6 +51,21 @@ class TestTheFile:
                 return -connection.exec_driver_sql("PRAGMA cache_size").scalar()
 
         assert kept(store._writer) + store._reader.pool.size() * kept(store._reader) <= 48_000
+
+    def test_a_connection_in_use_gives_its_pages_back_once_a_minute(self, store, monkeypatch):
+        """The writer would otherwise keep each page that it has written, until the limit hours later."""
+        now, released = time.monotonic(), Counter[str]()
+        monkeypatch.setattr("evertick.stores.sql.sqlite.time.monotonic", lambda: now)
+        for name, engine in (("writer", store._writer), ("reader", store._reader)):
+            with engine.connect() as connection:
+                raw = connection.connection.dbapi_connection
+                raw.set_trace_callback(lambda text, name=name: released.update([name] * ("shrink" in text)))
+        for minute in range(3):
+            for second in range(5):
+                enter(store, planned(occurrence(NINE + minute * HOUR + second * SECOND)))
+                assert keys(store)
+            assert released == ({"writer": minute, "reader": minute} if minute else {})
+            now += sqlite.RELEASE_SECONDS
 
     def test_only_its_owner_may_read_the_file_and_those_beside_it(self, store, path):
         enter(store, planned(occurrence()))

@@ -35,6 +35,9 @@ WRITER_CACHE_KIB: Final = 16_000
 READER_CACHE_KIB: Final = 8_000
 """Pages of the ledger that a connection keeps, which grow with the ledger up to this. With 32 MB in each, processes
 grew for hours; 16 MB cost a storm in random order 5 % more CPU time, 8 MB 18 %. The kernel has copies too."""
+RELEASE_SECONDS: Final = 60.0
+"""How often a connection in use gives back the pages that it keeps. Without this it keeps each page that it has
+written once until the limit, hours later; the kernel has copies of them, and what is in use is read again in 10 ms."""
 READERS_KEPT: Final = 4
 """Connections that stay open."""
 CHECK_STEPS: Final = 50_000
@@ -229,7 +232,16 @@ def _writer(path: Path) -> sa.Engine:
         max_overflow=0,
     )
     event.listen(engine, "begin", _begin_immediate)
+    event.listen(engine, "checkin", _release_pages)
     return engine
+
+
+def _release_pages(connection: sqlite3.Connection | None, known: pool.ConnectionPoolEntry) -> None:
+    """Called when a connection returns to its pool, outside of any transaction."""
+    now = time.monotonic()
+    if connection is not None and now >= known.info.setdefault("releases_at", now + RELEASE_SECONDS):
+        known.info["releases_at"] = now + RELEASE_SECONDS
+        connection.execute("PRAGMA shrink_memory")
 
 
 def _begin_immediate(connection: sa.Connection) -> None:
@@ -243,9 +255,11 @@ def _reader(path: Path) -> sa.Engine:
         connection.execute("PRAGMA query_only = ON")
         return connection
 
-    return sa.create_engine(
+    engine = sa.create_engine(
         "sqlite://", creator=connect, poolclass=pool.QueuePool, pool_size=READERS_KEPT, max_overflow=60
     )
+    event.listen(engine, "checkin", _release_pages)
+    return engine
 
 
 def _make_private(path: Path) -> None:
