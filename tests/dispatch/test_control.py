@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import json
 import os
 import socket
@@ -96,6 +98,23 @@ class TestAsking:
 
     def test_by_the_client(self, scene):
         assert scene.client.status() == {"node": "a1", "last": 0}
+
+    def test_a_connection_that_is_over_leaves_nothing_behind(self, scene):
+        """A scheduler looks for garbage rarely, so the connections of a day would otherwise stay in its memory."""
+
+        def transports() -> list[object]:
+            return [one for one in gc.get_objects() if isinstance(one, asyncio.Transport)]
+
+        gc.collect()
+        gc.disable()
+        try:
+            before = len(transports())
+            for _ in range(20):
+                assert scene.client.status() is not None
+            wait_for(lambda: not scene.control.counts["clients"], "the connections to end")
+            wait_for(lambda: len(transports()) <= before, "closed connections stay in memory")
+        finally:
+            gc.enable()
 
     def test_a_request_is_looked_for_at_once(self, scene):
         scene.client.announce_requests()

@@ -188,6 +188,9 @@ class Control:
                 writer.transport.abort()  # it does not read, and closing would wait for it
             else:
                 writer.close()
+            # A transport of asyncio refers to itself by this method, so only a search for garbage would free it; a
+            # scheduler searches rarely, and is asked for its status every second.
+            vars(writer.transport).pop("_read_ready_cb", None)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
