@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import queue
 import threading
 from collections import deque
@@ -29,6 +30,11 @@ async def listen(feed, after=None):
                 yield told
 
 
+def values_in(told):
+    """What a page reads."""
+    return json.loads(told.text.split(b"\n")[2].removeprefix(b"data: "))
+
+
 async def take(listening, count):
     return [told for _ in range(count) if (told := await asyncio.wait_for(anext(listening), 60)) is not None]
 
@@ -47,7 +53,9 @@ def test_every_listener_receives_everything_in_order():
         return feed, heard
 
     feed, heard = asyncio.run(scene())
-    assert [[told.data["event"] for told in one] for one in heard] == [[0, 1, 2, 3, 4]] * 3
+    assert [[told.number for told in one] for one in heard] == [[1, 2, 3, 4, 5]] * 3
+    assert [values_in(told)["event"] for told in heard[0]] == [0, 1, 2, 3, 4]
+    assert not any(told.data for told in heard[0]), "beside its text, a message keeps its values"
     assert feed.listeners == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from collections.abc import Callable
@@ -80,6 +81,13 @@ class TestTheRing:
         assert (events[0].kind, events[0].data["count"], events[0].number) == (DROPPED, 15, 15)
         assert [event.number for event in events[1:]] == list(range(16, 26))
         assert (cursor.dropped, feed.dropped) == (15, 15)
+
+    def test_an_event_that_was_read_keeps_its_text_and_not_its_values_too(self):
+        feed = feed_of()
+        feed([change(1)])
+        (event,) = feed.since(0)[0]
+        assert json.loads(event.line) == event.data
+        assert not [kept for kept in gc.get_referents(event) if isinstance(kept, dict)]
 
     def test_the_ring_keeps_no_ledger_and_no_long_output(self):
         feed = feed_of()

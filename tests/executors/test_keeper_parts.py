@@ -343,6 +343,24 @@ def test_a_result_is_undelivered_until_acknowledged_and_kept_until_forgotten():
     assert not states.by_id
 
 
+def test_the_delivered_attempts_of_a_job_share_what_is_the_same_and_drop_the_rest():
+    states = AttemptStates()
+    for number in (1, 2):
+        job_id = "".join(["job", "-", "1"])  # each launch brings its own text
+        states.apply((ACCEPTED, number, job_id, number, "", 1, 7))
+        states.apply((STARTED, number, 6))
+        states.apply((FINISHED, number, number, "".join(["succeed", "ed"]), 8, 0, ""))
+    states.apply((DELIVERED, 2))
+    one, two = states.by_id.values()
+    assert one.attempt_id.key.job_id is two.attempt_id.key.job_id
+    assert one.end is not None
+    assert two.end is not None
+    assert one.end.state is two.end.state
+    assert one.started_at is None
+    assert one.steps == ()
+    assert not one.begun
+
+
 def test_a_new_file_begins_with_open_attempts_and_the_old_one_is_removed_when_over(tmp_path):
     journal = Journal(tmp_path, max_bytes=50)
     journal.begin([("keeper", "boot", 0, 0, 0)], 0)

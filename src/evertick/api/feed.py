@@ -14,6 +14,7 @@ import secrets
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from evertick.dispatch.broadcast import Broadcast
@@ -39,10 +40,12 @@ class FeedMessage(NamedTuple):
     number: int
     kind: str
     data: Mapping[str, object]
+    """Empty as soon as the text is rendered: thousands of messages stay in memory."""
     text: bytes = b""
     """The bytes on the wire, rendered once for all pages. Empty: no page was listening."""
 
 
+_RENDERED: Final[Mapping[str, object]] = MappingProxyType({})
 RESET: Final = "reset"
 """Events were dropped: clients must read the current state again."""
 
@@ -88,7 +91,7 @@ class Feed:
 
     def _numbered(self, number: int, event: Mapping[str, object]) -> FeedMessage:
         told = FeedMessage(number, str(event.get("kind", "message")), event)
-        return told._replace(text=self.written(told)) if self.listeners else told
+        return told._replace(text=self.written(told), data=_RENDERED) if self.listeners else told
 
     def publish_reset(self) -> None:
         """Make every page reload what it shows."""

@@ -34,25 +34,25 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=
 
 
 class Event:
-    """An event in the ring: its text is rendered once, for the first reader."""
+    """An event in the ring: its text is rendered once, for the first reader.
 
-    __slots__ = ("_data", "_line", "at", "fact", "kind", "number")
+    Nothing else is kept beside the fact: ten thousand of them stay in memory.
+    """
+
+    __slots__ = ("_line", "at", "fact", "kind", "number")
 
     def __init__(self, number: int, at: Instant, kind: str, fact: Fact | int) -> None:
         self.number = number
         self.at = at
         self.kind = kind
         self.fact = fact
-        self._data: dict[str, object] | None = None
         self._line: bytes | None = None
 
     @property
     def data(self) -> Mapping[str, object]:
         """Plain values, as JSON has them."""
-        if self._data is None:
-            head = {"event": self.number, "at": to_text(self.at), "kind": self.kind}
-            self._data = {**head, **_said(self.fact)}
-        return self._data
+        head = {"event": self.number, "at": to_text(self.at), "kind": self.kind}
+        return {**head, **_said(self.fact)}
 
     @property
     def line(self) -> bytes:

@@ -146,7 +146,7 @@ class KeeperSettings:
     """An idle keeper without a scheduler exits after this long."""
     remember_us: int = 10 * MINUTE
     """A delivered result is kept for this long, counted while a scheduler is connected."""
-    journal_bytes: int = 2 * 1024 * 1024
+    journal_bytes: int = 1024 * 1024
     """Size at which the journal is rotated."""
     journal_files: int = 8
     """The archived journal has at most the size of this number of files, once its results were delivered."""

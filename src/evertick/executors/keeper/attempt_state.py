@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 from evertick.executor import AttemptId
@@ -180,7 +181,8 @@ class AttemptStates:
                 # Carried over into a new file, followed by its state.
                 self.open[number].steps, self.open[number].begun = (), {}
                 return
-            state = AttemptState(number, AttemptId(RunKey(job_id, scheduled_for, origin), attempt), fence)
+            # Tens of thousands of them are kept: the runs of a job share its name.
+            state = AttemptState(number, AttemptId(RunKey(intern(job_id), scheduled_for, origin), attempt), fence)
             self.by_id[state.attempt_id] = self.open[number] = state
             self._fences[state.attempt_id.key] = max(fence, self._fences.get(state.attempt_id.key, -1))
             self.last_number = max(self.last_number, number)
@@ -255,7 +257,7 @@ class AttemptStates:
     def _finish(self, number: int, serial: int, *end: Any) -> None:
         state = self.open.pop(number, None)
         if state is not None:
-            state.end, state.serial = AttemptEnd(*end), serial
+            state.end, state.serial = AttemptEnd(intern(str(end[0])), *end[1:]), serial
             state.processes = _NONE
             self._ended[serial] = state
         self.last_serial = max(self.last_serial, serial)
@@ -264,7 +266,8 @@ class AttemptStates:
         for number in range(self.delivered + 1, serial + 1):
             state = self._ended.get(number)
             if state is not None:
-                state.steps, state.begun = (), _NONE_BEGUN  # delivered, and too large to keep for tens of thousands
+                # Delivered, and too large to keep for tens of thousands; its start was reported before its end.
+                state.steps, state.begun, state.started_at = (), _NONE_BEGUN, None
         self.delivered = max(self.delivered, serial)
 
     def _remove(self, state: AttemptState) -> None:
