@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.results import write_results
 
-from bench.harness import Report, Target, goals
+from bench.harness import Report, Target, goals, whole
 
 BENCHMARKS = (
     *("api_load", "api_pages", "first_paint", "interactions", "import", "cli", "cron_next", "hour_window"),
@@ -33,7 +33,7 @@ def main() -> None:
     unknown = [name for name in chosen.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
-    reports, targets = [], list[Target]()
+    reports, targets, all_began = [], list[Target](), time.monotonic()
     for name in chosen.names or BENCHMARKS:
         began, load = time.monotonic(), [os.getloadavg()[0]]
         report: Report = importlib.import_module(f"bench.bench_{name}").run(quick=chosen.quick)
@@ -48,6 +48,8 @@ def main() -> None:
         if not chosen.quick and not chosen.json:
             # At once: what was measured is kept although a later benchmark may fail.
             write_results(f"bench/{name}", f"python -m bench {name}", [figures])
+    if not chosen.quick and not chosen.names:
+        targets.append(whole(time.monotonic() - all_began))
     print(goals(targets))
     if chosen.json:
         chosen.json.write_text(json.dumps(reports, indent=2) + "\n")

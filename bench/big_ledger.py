@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import random
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from evertick.definitions.source import Folder
@@ -43,8 +47,34 @@ def _shapes(jobs: int) -> Iterator[tuple[str, str, str, str]]:
         yield f"job-{number:05}", text, zone, f"team-{number % 20}"
 
 
+_written: dict[tuple[int, int], Path] = {}
+"""The ledgers that this process has written, by their jobs and runs: several benchmarks need the same one."""
+
+
 def make_ledger(path: Path, folder: Folder, runs: int, now: Instant) -> str:
-    """The URL of a ledger in which each job has its share of the runs, spread over a month up to now."""
+    """The URL of a ledger in which each job has its share of the runs, spread over a month up to now.
+
+    A second one of the same size is a copy of the first, some minutes older.
+    """
+    size = len(folder.jobs), runs
+    if size not in _written:
+        written = _kept_in() / f"{len(folder.jobs)}-{runs}.db"
+        _write_ledger(written, folder, runs, now)
+        _written[size] = written
+    shutil.copyfile(_written[size], path)
+    path.chmod(0o600)
+    return f"sqlite:///{path}"
+
+
+@cache
+def _kept_in() -> Path:
+    """A folder that is removed when the process ends."""
+    kept = tempfile.TemporaryDirectory(prefix="evertick-bench-")
+    atexit.register(kept.cleanup)
+    return Path(kept.name)
+
+
+def _write_ledger(path: Path, folder: Folder, runs: int, now: Instant) -> None:
     url = f"sqlite:///{path}"
     store = open_store(url)
     jobs = list(folder.jobs.values())
@@ -90,4 +120,5 @@ def make_ledger(path: Path, folder: Folder, runs: int, now: Instant) -> str:
     assert isinstance(store, SqliteStore)
     store.recount()
     store.close()
-    return url
+    # Otherwise a copy of the file alone would lack what is still in the log.
+    assert not path.with_name(path.name + "-wal").exists()

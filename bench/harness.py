@@ -7,10 +7,11 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Work: TypeAlias = Callable[[], int]
 """Does something and says how many operations it was."""
+WHOLE_MINUTES: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,11 @@ class Report:
             "tables": [asdict(table) for table in self.tables],
             "points": [asdict(point) for point in self.points],
         }
+
+
+def whole(seconds: float) -> Target:
+    """The goal of all benchmarks together."""
+    return Target("all benchmarks, one after another", seconds / 60, WHOLE_MINUTES, "minutes")
 
 
 def goals(targets: Sequence[Target]) -> Table:

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from bench.__main__ import BENCHMARKS
 from bench.figures import figures
+from bench.harness import Target, whole
 
 from tests.results import Results, read_results, sentence
-from tests.soak.account import is_flat
+from tests.soak.account import growth_limit_mib, is_flat
 
 HEADINGS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "storm": ("Lateness, throughput and memory", ("lateness", "throughput")),
@@ -94,15 +95,35 @@ def _table(table: Mapping[str, Any]) -> str:
 
 
 def _goals(found: Mapping[str, Results]) -> str:
-    targets = [(name, target) for name, results in found.items() for target in results.rows[0]["targets"]]
-    met = sum(target["is_met"] for _, target in targets)
+    targets = [(name, _target(plain)) for name, results in found.items() for plain in results.rows[0]["targets"]]
+    targets += [("soak", target) for target in _memory_targets(read_results("soak"))]
+    if len(found) == len(HEADINGS):
+        targets.append(("all", whole(sum(results.rows[0]["seconds"] for results in found.values()))))
+    met = sum(target.is_met for _, target in targets)
     lines = "\n".join(
-        f"| {'met' if one['is_met'] else '**missed**'} | {one['what']} | {one['measured']:,.1f} {one['unit']} | "
-        f"{'at least' if one['at_least'] else 'at most'} {one['limit']:,g} {one['unit']} | `{name}` |"
-        for name, one in sorted(targets, key=lambda each: each[1]["is_met"])
+        f"| {'met' if one.is_met else '**missed**'} | {one.what} | {one.measured:,.1f} {one.unit} | "
+        f"{'at least' if one.at_least else 'at most'} {one.limit:,g} {one.unit} | `{name}` |"
+        for name, one in sorted(targets, key=lambda each: each[1].is_met)
     )
     head = "| | goal | measured | limit | benchmark |\n|---|---|---:|---:|---|"
     return f"{met} of {len(targets)} goals were met.\n\n{head}\n{lines}"
+
+
+def _target(plain: Mapping[str, Any]) -> Target:
+    return Target(**{name: value for name, value in plain.items() if name != "is_met"})
+
+
+def _memory_targets(soaked: Results | None) -> list[Target]:
+    memory = {} if soaked is None else soaked.rows[0]["memory"]
+    return [
+        Target(
+            f"growth of the {name} without kills",
+            one["last_mib"] - one["first_mib"],
+            growth_limit_mib(one["first_mib"]),
+            "MiB",
+        )
+        for name, one in memory.items()
+    ]
 
 
 def _soak(results: Results | None) -> str:

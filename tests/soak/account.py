@@ -115,7 +115,10 @@ def growth(found: Sequence[Sample], since: float) -> dict[str, dict[str, float]]
     return medians
 
 
+def growth_limit_mib(first_mib: float) -> float:
+    """What a process may grow by after the last kill and count as flat."""
+    return max(GROWTH_MIB, GROWTH * first_mib)
+
+
 def is_flat(memory: dict[str, dict[str, float]]) -> bool:
-    return all(
-        one["last_mib"] - one["first_mib"] <= max(GROWTH_MIB, GROWTH * one["first_mib"]) for one in memory.values()
-    )
+    return all(one["last_mib"] - one["first_mib"] <= growth_limit_mib(one["first_mib"]) for one in memory.values())
