@@ -14,10 +14,13 @@ from typing import Literal, Union, cast, get_args, get_origin, get_type_hints
 import pytest
 
 from evertick.errors import ServerUnavailable
+from evertick.model import instant
+from evertick.model.instant import SECOND
 from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
 from evertick.model.member import Closed
 from evertick.operations import codec
 from evertick.operations.codec import from_data, from_json, refreshed, to_data, to_json
+from evertick.operations.ledger_rows import moment_of
 from evertick.operations.results import attention, jobs, requests, runs, schedule, system
 from evertick.operations.results.base import Result
 from evertick.operations.results.jobs import EnvVariable, JobPage, Percentiles, RunPoint
@@ -197,3 +200,11 @@ def sample(hint, *, is_full):
     return {datetime: HALF_PAST, str: "Zürich \u2028", int: 2**53, float: 0.1, bool: True, object: {"n": [1, None]}}[
         hint
     ]
+
+
+def test_the_times_that_are_remembered_are_few():
+    """They are the part of a server's memory that fills slowest: each run brings two that no answer had before."""
+    for second in range(10_000):
+        to_data(moment_of(second * SECOND))
+    remembered = [known.cache_info().currsize for known in (moment_of, codec._time_text, instant._second_text)]
+    assert remembered == [4_096] * 3

@@ -43,7 +43,7 @@ def to_text(instant: Instant) -> str:
     return f"{_second_text(second)}.{fraction:06d}".rstrip("0") + "Z" if fraction else f"{_second_text(second)}Z"
 
 
-@lru_cache(maxsize=1 << 13)
+@lru_cache(maxsize=1 << 12)
 def _second_text(second: int) -> str:
     # Cached: a response names thousands of instants, and most of them are those of the response before.
     return to_datetime(second * SECOND).replace(tzinfo=None).isoformat()

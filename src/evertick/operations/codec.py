@@ -106,7 +106,7 @@ def _expression(name: str, hint: object) -> str:
     return f"result.{name}"
 
 
-@lru_cache(maxsize=1 << 13)
+@lru_cache(maxsize=1 << 12)
 def _time_text(at: datetime) -> str:
     # Remembered: a result has thousands of times, and most of them are those of the result before.
     return to_text(from_datetime(at))

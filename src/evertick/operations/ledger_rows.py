@@ -42,7 +42,7 @@ class StepLog(Protocol):
 Log = TypeVar("Log", bound=StepLog)
 
 
-@lru_cache(maxsize=1 << 13)
+@lru_cache(maxsize=1 << 12)
 def moment_of(instant: Instant) -> datetime:
     # Remembered: pages repeat their queries, and a page of the ledger has thousands of times.
     return to_datetime(instant)
