@@ -17,7 +17,7 @@ from bench.harness import Report, Table, Target
 
 JOBS, QUICK_JOBS = 10_000, 10
 FEW_JOBS = 10
-ROUNDS, QUICK_ROUNDS = 7, 1
+ROUNDS, QUICK_ROUNDS = 5, 1
 COMMAND_ROUNDS = 2
 BARE = "python -c pass"
 OUTCOMES = (0, 1)

@@ -16,7 +16,7 @@ CASES = {
     "evertick.Scheduler": "import evertick; evertick.Scheduler",
     "import apscheduler's": "from apscheduler.schedulers.background import BackgroundScheduler",
 }
-ROUNDS, QUICK_ROUNDS = 15, 1
+ROUNDS, QUICK_ROUNDS = 9, 1
 LIMIT_MS = 5.0
 
 

@@ -191,7 +191,7 @@ def _type_in_palette(page: Page) -> None:
 
 
 def run(*, quick: bool) -> Report:
-    jobs, runs, rounds = (40, 2_000, 1) if quick else (1_000, 1_000_000, 5)
+    jobs, runs, rounds = (40, 2_000, 1) if quick else (1_000, 1_000_000, 3)
     chosen = [one for one in INTERACTIONS if not quick or not one.needs_all]
     with large_server(jobs, runs) as web_server, open_browser() as browser:
         page = open_page(browser, web_server, [], reduced_motion="reduce")

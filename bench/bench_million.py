@@ -15,6 +15,7 @@ from evertick.planning.schedules import compile_schedule
 
 NINE = from_datetime(MONDAY_NINE)
 TICKS, QUICK_TICKS = 2_000, 50
+TURNS = 5
 LOAD_MAX_SECONDS = (3.0, 3.0, 1.0)
 GROWTH_MAX = 2.0
 """A tick with nothing due: the largest index against the smallest, with room for a busy machine."""
@@ -101,7 +102,7 @@ def _ticks(sizes: Sequence[int], ticks: int, figures: dict[str, float]) -> tuple
     for kind, make in makers.items():
         indexes = {size: _filled(make(size), [f"job-{number}" for number in range(size)]) for size in sizes}
         taken: dict[int, list[float]] = {size: [] for size in sizes}
-        for _ in range(9):
+        for _ in range(TURNS):
             for size, index in indexes.items():
                 spent, due = timed(lambda index=index: _idle(index, ticks))  # type: ignore[misc]
                 if due:
@@ -111,7 +112,7 @@ def _ticks(sizes: Sequence[int], ticks: int, figures: dict[str, float]) -> tuple
         rows += [(f"{size:,} jobs, {kind}", in_words(spent)) for size, spent in medians.items()]
         figures |= {f"idle tick {kind} {size} ns": spent for size, spent in medians.items()}
         growth[kind] = medians[sizes[-1]] / medians[sizes[0]]
-    return Table(f"A tick with nothing due, median of 9 x {ticks:,}", ("index", "per tick"), tuple(rows)), growth
+    return Table(f"A tick with nothing due, median of {TURNS} x {ticks:,}", ("index", "per tick"), tuple(rows)), growth
 
 
 def _idle(index: OccurrenceIndex, ticks: int) -> int:

@@ -154,7 +154,7 @@ def bare(runs: int) -> float:
 
 
 def run(*, quick: bool) -> Report:
-    rounds, runs = (1, 20) if quick else (5, 2_000)
+    rounds, runs = (1, 20) if quick else (3, 2_000)
     bench, node = Bench(), WholeNode()
     try:
         node.run(min(runs, 100))
