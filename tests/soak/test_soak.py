@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.soak.__main__ import soak
-from tests.soak.account import is_flat
-from tests.soak.soak import API, KEEPER, SCHEDULER, Plan, kills_of
+from tests.soak.account import growth, is_flat
+from tests.soak.soak import API, KEEPER, SCHEDULER, Plan, Sample, kills_of
 
 
 @pytest.mark.slow
@@ -30,10 +30,19 @@ def test_kills_come_in_turns_and_leave_a_calm_end():
 @pytest.mark.parametrize(
     ("first", "last", "flat"),
     [
-        pytest.param(100.0, 104.0, True, id="a few MiB are noise"),
-        pytest.param(100.0, 106.0, False, id="more are growth"),
-        pytest.param(400.0, 415.0, True, id="of a large process a share"),
+        pytest.param(90.0, 92.5, True, id="a few MiB are noise"),
+        pytest.param(90.0, 94.0, False, id="more are growth"),
+        pytest.param(400.0, 410.0, True, id="of a large process a share"),
     ],
 )
 def test_what_counts_as_growth(first, last, flat):
     assert is_flat({"scheduler": {"first_mib": first, "last_mib": last}}) is flat
+
+
+def test_what_fills_after_the_last_kill_is_not_growth():
+    def mib(second: float) -> float:
+        return 60.0 + min(second, 1_390.0) / 50.0  # it fills for a while, and has then all that it keeps
+
+    samples = [Sample(float(second), 1.0, {SCHEDULER: mib(second)}) for second in range(10, 1_800, 10)]
+    assert is_flat(growth(samples, since=1_200.0))
+    assert not is_flat(growth([one._replace(mib={SCHEDULER: one.second / 50.0}) for one in samples], since=1_200.0))
