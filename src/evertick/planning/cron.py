@@ -202,7 +202,8 @@ class Cron:
             if bound is None or low < bound or (found is not None and found < low):
                 found, bound = self._pattern.at_or_after(low), low
             if found is not None and found - offset < end:
-                self._remember(found, start, end, offset)
+                if self._pattern.per_day > 1:
+                    self._remember(found, start, end, offset)
                 self._memo.place = (start, end, offset, index)
                 return max(found - offset, start)
         return None
