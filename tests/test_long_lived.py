@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from functools import partial
@@ -25,6 +26,19 @@ def work():
 for _ in range(8):
     threading.Thread(target=work, daemon=True).start()
 meet.wait()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+libc.fclose.argtypes = [ctypes.c_void_p]
+libc.malloc_info.argtypes = [ctypes.c_int, ctypes.c_void_p]
+file = libc.fopen(b"/dev/stdout", b"w")
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+APART = """
+import ctypes
+{before}
+del (large := [bytes(300_000)])[:]
+kept = [bytes(300_000) for _ in range(50)]
 libc = ctypes.CDLL(None)
 libc.fopen.restype = ctypes.c_void_p
 libc.fclose.argtypes = [ctypes.c_void_p]
@@ -64,6 +78,20 @@ def test_heaps_do_not_grow_with_threads(before, is_limited):
     done = run(HEAPS.format(before=before))
     heaps = done.stdout.count("<heap ")
     assert heaps == 1 if is_limited else heaps > 2, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "is_apart"),
+    [
+        pytest.param("", False, id="one that was freed lets the next ones into the heap"),
+        pytest.param("from evertick.long_lived import limit_heaps; limit_heaps()", True, id="limited"),
+    ],
+)
+def test_large_blocks_stay_out_of_the_heap(before, is_apart):
+    done = run(APART.format(before=before))
+    found = re.search(r'<total type="mmap" count="(\d+)"', done.stdout)
+    assert found is not None, done.stdout + done.stderr
+    assert (int(found[1]) > 50) is is_apart, done.stdout
 
 
 def test_the_scheduler_limits_its_heaps_before_it_has_threads(tmp_path, monkeypatch):
