@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import time
+import traceback
 from pathlib import Path
 
 from tests.results import write_results
@@ -33,10 +34,16 @@ def main() -> None:
     unknown = [name for name in chosen.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
-    reports, targets, all_began = [], list[Target](), time.monotonic()
+    reports, targets, failed, all_began = [], list[Target](), list[str](), time.monotonic()
     for name in chosen.names or BENCHMARKS:
         began, load = time.monotonic(), [os.getloadavg()[0]]
-        report: Report = importlib.import_module(f"bench.bench_{name}").run(quick=chosen.quick)
+        try:
+            report: Report = importlib.import_module(f"bench.bench_{name}").run(quick=chosen.quick)
+        except Exception:
+            # The others are measured all the same: together they take a quarter of an hour and more.
+            traceback.print_exc()
+            failed.append(name)
+            continue
         seconds = round(time.monotonic() - began, 1)
         load.append(os.getloadavg()[0])
         print(report)
@@ -53,6 +60,8 @@ def main() -> None:
     print(goals(targets))
     if chosen.json:
         chosen.json.write_text(json.dumps(reports, indent=2) + "\n")
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

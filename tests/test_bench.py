@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.__main__ import BENCHMARKS
+from bench.__main__ import BENCHMARKS, main
 from bench.figures import FIGURES, figures
+from bench.harness import Report
 
 from tests.benchmarks_page import HEADINGS
 
@@ -40,6 +41,19 @@ def test_a_plot_is_drawn_from_the_recorded_results_and_for_both_themes(name):
 
 def test_no_plot_is_drawn_without_results():
     assert {path.stem for path in PLOTS.glob("*.svg")} == set(figures())
+
+
+def test_a_benchmark_that_fails_does_not_cost_the_figures_of_the_others(tmp_path, monkeypatch):
+    def fail(*, quick: bool) -> Report:
+        raise RuntimeError(f"no figures, quick={quick}")
+
+    monkeypatch.setattr("bench.bench_slow_jobs.run", fail)
+    monkeypatch.setattr("bench.bench_import.run", lambda *, quick: Report("import", (), (), {"quick": quick}))
+    kept = tmp_path / "figures.json"
+    monkeypatch.setattr("sys.argv", ["bench", "slow_jobs", "import", "--json", str(kept)])
+    with pytest.raises(SystemExit, match=r"^failed: slow_jobs$"):
+        main()
+    assert [one["name"] for one in json.loads(kept.read_text())] == ["import"]
 
 
 @pytest.mark.slow
