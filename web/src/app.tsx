@@ -162,6 +162,7 @@ function Topbar() {
       <span class="grow" />
       <ZoneSwitch />
       <ThemeSwitch />
+      {session.value === undefined && <span class="button is-bare is-unknown" aria-hidden="true"><Icon name="key" /></span>}
       {session.value && (
         <Button kind="bare" label={`Sign out ${session.value.user}`} tip={`Signed in as ${session.value.user} (${session.value.role}). Sign out`} onClick={signOut}>
           <Icon name="key" />

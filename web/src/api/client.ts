@@ -1,6 +1,6 @@
 /** Requests to the API: one function for reads, one for actions, and errors that can be shown. */
 
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { heardTime } from "../state/now";
 import { Answers, complete, headersFor, type Answer } from "./answers";
 import { fetchReply, forgetAhead, repliesAhead, ROOT, takeAhead, type Reply } from "./ahead";
@@ -57,11 +57,23 @@ export async function getText(target: string, signal: AbortSignal): Promise<stri
   return reply.isOk ? reply.text : answer<string>(reply);
 }
 
+const SESSION = "/session";
+
 export async function send<T>(target: string, body: unknown = {}, method = "POST"): Promise<T> {
+  // A page that was signed in before is shown before the server has said who is looking; only who is known may act.
+  if (target !== SESSION) await isRecognized();
   const headers: Record<string, string> = { "content-type": "application/json", "idempotency-key": newKey() };
   const csrf = session.value?.csrf;
   if (csrf) headers["x-csrf-token"] = csrf;
   return answer<T>(await reach(target, { method, headers, body: JSON.stringify(body) }));
+}
+
+function isRecognized(): Promise<void> {
+  return new Promise((done) => {
+    const stop = effect(() => {
+      if (session.value !== undefined) queueMicrotask(() => (stop(), done()));
+    });
+  });
 }
 
 /** randomUUID exists only on secure origins; a page served over plain HTTP on a LAN behind a proxy is not one. */

@@ -18,7 +18,7 @@ test("each page is asked for what its address names", () => {
 });
 
 test("a job is asked for with the parts of its first tab, and alone for another", () => {
-  assert.deepEqual(ask("/jobs/a%2Fb"), ["/jobs/a%2Fb", "/jobs/a%2Fb/durations?limit=200", "/runs?job=a%2Fb&limit=12", "/jobs/a%2Fb/steps?limit=40"]);
+  assert.deepEqual(ask("/jobs/a%2Fb"), ["/jobs/a%2Fb", "/jobs/a%2Fb/durations?limit=200", "/runs?job=a%2Fb&limit=12", "/jobs/a%2Fb/steps?limit=40", "/jobs/a%2Fb/backfill?limit=5"]);
   assert.deepEqual(ask("/jobs/a?tab=rules"), ["/jobs/a"]);
 });
 

@@ -38,12 +38,13 @@ export const jobQuestions = {
   durations: (job: string) => withQuery(path`/jobs/${job}/durations`, { limit: 200 }),
   recent: (job: string) => withQuery("/runs", { job, limit: 12 }),
   steps: (job: string) => withQuery(path`/jobs/${job}/steps`, { limit: 40 }),
+  backfills: (job: string) => withQuery(path`/jobs/${job}/backfill`, { limit: 5 }),
   graph: (job: string) => path`/jobs/${job}/graph`,
   upcoming: (job: string) => withQuery(path`/jobs/${job}/upcoming`, { count: 12 }),
 };
 
 /** The others are refused for a job without a definition. */
-const OF_ANY_JOB = ["durations", "recent", "steps"] as const;
+const OF_ANY_JOB = ["durations", "recent", "steps", "backfills"] as const;
 
 /** `stage`: how wide the timeline is, where that is known. */
 export function firstQuestions(pathname: string, query: URLSearchParams, now: number, stage: number | null): string[] {

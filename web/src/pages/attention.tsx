@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { path, send } from "../api/client";
 import type { Attention, AttentionAction, AttentionItem, AttentionKind, RequestStatus } from "../api/types";
 import { useApi } from "../api/use";
@@ -27,19 +27,33 @@ const PATIENCE_MS = 1_500;
 export function NeedsAttention() {
   const { data, error } = useApi<Attention>("/attention", () => true);
   const [isAll, setAll] = useState(false);
+  const [isOpened, setOpened] = useState(false);
+  // What is below is shown already: a list that comes now is one line, as high as its place, until it is opened.
+  const isLate = useRef(false);
+  isLate.current ||= !data && isAttentionKnown.value;
+  const isFolded = isLate.current && !isOpened;
   useEffect(() => {
     if (data || error) isAttentionKnown.value = true;
     const timer = window.setTimeout(() => (isAttentionKnown.value = true), PATIENCE_MS);
     return () => clearTimeout(timer);
   }, [!data, !error]);
-  if (!data) return <div class="attention is-loading" role="status" aria-label="Loading" />;
+  if (!data) {
+    return error ? (
+      <div class="attention is-line" role="alert">
+        Cannot load what needs attention. {error.message}
+      </div>
+    ) : (
+      <div class="attention is-line is-loading" role="status" aria-label="Loading" />
+    );
+  }
   if (!data.items.length) {
     return (
-      <section class="attention is-well" aria-label="Needs attention">
+      <section class="attention is-line is-well" aria-label="Needs attention">
         <Glyph look={STATES.succeeded} size={12} />
-        <span>
-          <strong>All is well.</strong> The scheduler is running, and no job is failing, late, stuck or repeatedly skipped ({counted(data.jobs, "job")}).
+        <span class="nowrap">
+          <strong>All is well</strong> ({counted(data.jobs, "job")}).
         </span>
+        <span class="attention-well">The scheduler is running, and no job is failing, late, stuck or repeatedly skipped.</span>
       </section>
     );
   }
@@ -49,13 +63,13 @@ export function NeedsAttention() {
       <h2 class="attention-head">
         Needs attention <span class="attention-count">{number(data.total)}</span>
         <span class="attention-kinds">{kinds(data.counts)}</span>
-        {data.items.length > SHOWN && (
-          <Button kind="bare" isSmall onClick={() => setAll(!isAll)}>
-            {isAll ? "Show fewer" : `Show ${data.items.length < data.total ? `${number(data.items.length)} of` : "all"} ${number(data.total)}`}
+        {(isFolded || data.items.length > SHOWN) && (
+          <Button kind="bare" isSmall onClick={() => (isFolded ? setOpened(true) : setAll(!isAll))}>
+            {isFolded ? "Show" : isAll ? "Show fewer" : `Show ${data.items.length < data.total ? `${number(data.items.length)} of` : "all"} ${number(data.total)}`}
           </Button>
         )}
       </h2>
-      <ul class={isAll ? "attention-list is-all" : "attention-list"} tabIndex={isAll ? 0 : undefined}>
+      <ul hidden={isFolded} class={isAll ? "attention-list is-all" : "attention-list"} tabIndex={isAll ? 0 : undefined}>
         {shown.map((item) => (
           <Row key={keyOf(item)} item={item} />
         ))}

@@ -29,7 +29,7 @@ function CalendarAndBlackouts() {
   const [isKnown, setKnown] = useState(false);
   return (
     <>
-      <CalendarCard key={changes} target="/calendar" onKnown={() => setKnown(true)} />
+      <CalendarCard target="/calendar" changes={changes} onKnown={() => setKnown(true)} />
       {isKnown && <BlackoutsCard onChange={() => setChanges((count) => count + 1)} />}
     </>
   );
@@ -39,11 +39,13 @@ interface Props {
   target: string;
   job?: string;
   jobZone?: string;
+  /** Grows when something changed that no event tells. */
+  changes?: number;
   /** Called when the days are there, or cannot be. */
   onKnown?: () => void;
 }
 
-export function CalendarCard({ target, job, jobZone, onKnown }: Props) {
+export function CalendarCard({ target, job, jobZone, changes = 0, onKnown }: Props) {
   const zone = shownZone(jobZone);
   const now = nowMs();
   const today = date(now, zone);
@@ -52,6 +54,7 @@ export function CalendarCard({ target, job, jobZone, onKnown }: Props) {
   const [chosen, setChosen] = useState<Day | null>(null);
   const isKnown = !!data || !!error;
   useEffect(() => (isKnown ? onKnown?.() : undefined), [isKnown]);
+  useEffect(() => (changes ? reload() : undefined), [changes]);
   return (
     <Card title={zone} aside={<HeatLegend />}>
       {error && <Problem error={error} onRetry={reload} />}

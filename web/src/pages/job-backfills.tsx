@@ -3,7 +3,6 @@
 import { useState } from "preact/hooks";
 import { path, send } from "../api/client";
 import type { BackfillProgress, CancelledBackfill, JobDetail } from "../api/types";
-import { useApi } from "../api/use";
 import { may } from "../state/session";
 import { counted, number } from "../time/words";
 import { lookOf } from "../ui/outcomes";
@@ -12,16 +11,13 @@ import { FormDialog } from "../ui/dialog";
 import { Button, Card } from "../ui/parts";
 import { Time } from "../ui/time";
 
-const SHOWN = 5;
-
-export function JobBackfills({ job }: { job: JobDetail }) {
-  const { data, reload } = useApi<{ items: BackfillProgress[] }>(`${path`/jobs/${job.job}/backfill`}?limit=${SHOWN}`, (event) => event.job === job.job);
-  if (!data?.items.length) return null;
+export function JobBackfills({ job, backfills, onChange }: { job: JobDetail; backfills: readonly BackfillProgress[]; onChange: () => void }) {
+  if (!backfills.length) return null;
   return (
     <Card title="Backfills">
       <ul class="backfills">
-        {data.items.map((one) => (
-          <Progress key={one.request} job={job} one={one} onChange={reload} />
+        {backfills.map((one) => (
+          <Progress key={one.request} job={job} one={one} onChange={onChange} />
         ))}
       </ul>
     </Card>

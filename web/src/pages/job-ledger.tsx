@@ -1,11 +1,11 @@
 /** The ledger of one job: every occurrence, its outcome, and why. */
 
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { askedAction } from "../actions";
 import { path, send, withQuery } from "../api/client";
 import { usePages } from "../api/pages";
 import type { Backfill, JobDetail, NextStepKind, RequestStatus, Run, RunPage, SkipReason, Why } from "../api/types";
-import { useApi } from "../api/use";
+import { useApi, type Loaded } from "../api/use";
 import { go, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";
 import { shownZone } from "../state/zone";
@@ -26,8 +26,28 @@ const KINDS = {
 type Kind = keyof typeof KINDS;
 
 export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchParams }) {
-  const kind = ((query.get("show") ?? "all") in KINDS ? (query.get("show") ?? "all") : "all") as Kind;
   const at = query.get("at");
+  const why = useApi<Why>(at ? withQuery(path`/jobs/${job.job}/why`, { at }) : null, (event) => event.job === job.job);
+  const wasShown = useRef(false);
+  // The explanation is above the ledger and would push it down. What is shown stays.
+  wasShown.current ||= !at || why.data !== undefined || why.error !== undefined;
+  return (
+    <>
+      {at && <WhyCard job={job} at={at} why={why} />}
+      <Entries job={job} query={query} at={at} isShown={wasShown.current} />
+    </>
+  );
+}
+
+interface EntriesProps {
+  job: JobDetail;
+  query: URLSearchParams;
+  at: string | null;
+  isShown: boolean;
+}
+
+function Entries({ job, query, at, isShown }: EntriesProps) {
+  const kind = ((query.get("show") ?? "all") in KINDS ? (query.get("show") ?? "all") : "all") as Kind;
   const { sort, isReversed } = sortingOf(query);
   const columns = useMemo(() => runColumns(job.timezone), [job.timezone]);
   const runs = usePages<Run, RunPage>(
@@ -35,9 +55,9 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
     { job: job.job, state: [...KINDS[kind]], trigger: query.get("trigger") ?? "", sort, reverse: isReversed || null, limit: 50 },
     (event) => event.job === job.job,
   );
+  if (!isShown) return null;
   return (
     <>
-      {at && <WhyCard job={job} at={at} />}
       <div class="filters">
         <Choice
           label="Show"
@@ -57,7 +77,11 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
       {runs.error && <Problem error={runs.error} onRetry={runs.reload} />}
       <Card>
         {!runs.first && runs.isLoading && <Loading />}
-        {runs.first && !runs.items.length && <Empty title="No occurrences yet">The first occurrence appears here when it is due.</Empty>}
+        {runs.first && !runs.items.length && (
+          <Empty title={kind === "all" ? "No occurrences yet" : "No entries match"}>
+            {kind === "all" ? "The first occurrence appears here when it is due." : <button type="button" class="button is-small" onClick={() => setQuery({ show: null })}>Show everything</button>}
+          </Empty>
+        )}
         {runs.items.length > 0 && <RunTable runs={runs.items} columns={columns} query={query} caption={`Ledger of ${job.job}`} />}
         <More hasMore={runs.hasMore} onMore={runs.more} />
         <Compared first={runs.first} />
@@ -66,8 +90,7 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
   );
 }
 
-function WhyCard({ job, at }: { job: JobDetail; at: string }) {
-  const { data, error } = useApi<Why>(withQuery(path`/jobs/${job.job}/why`, { at }), (event) => event.job === job.job);
+function WhyCard({ job, at, why: { data, error } }: { job: JobDetail; at: string; why: Loaded<Why> }) {
   return (
     <Card
       title={

@@ -2,7 +2,7 @@
 
 import { path } from "../api/client";
 import { jobQuestions } from "../api/questions";
-import type { Durations, Graph, JobDetail, JobUpcoming, Page, Run, RunDetail, StepHistory } from "../api/types";
+import type { BackfillProgress, Durations, Graph, JobDetail, JobUpcoming, Page, Run, RunDetail, StepHistory } from "../api/types";
 import { useApi } from "../api/use";
 import { DurationChart, LatenessChart } from "../charts/run-chart";
 import { StepGraph } from "../charts/graph";
@@ -22,9 +22,11 @@ export function JobSummary({ job }: { job: JobDetail }) {
   const recent = useApi<Page<Run>>(jobQuestions.recent(job.job), isOwn);
   const history = useApi<StepHistory>(jobQuestions.steps(job.job), isOwn);
   const graph = useApi<Graph>(job.is_defined ? jobQuestions.graph(job.job) : null);
+  const backfills = useApi<{ items: BackfillProgress[] }>(jobQuestions.backfills(job.job), isOwn);
+  const upcoming = useApi<JobUpcoming>(job.is_defined ? jobQuestions.upcoming(job.job) : null, isOwn);
   const { data: stats } = durations;
   // All at once: a card that came late would push down what is being read.
-  const isReady = [history, graph, durations, recent].every((one) => one.data !== undefined || one.error !== undefined || !one.isLoading);
+  const isReady = [history, graph, durations, recent, backfills, upcoming].every((one) => one.data !== undefined || one.error !== undefined || !one.isLoading);
   return (
     <>
       <Card>
@@ -74,7 +76,7 @@ export function JobSummary({ job }: { job: JobDetail }) {
           </Facts>
         </div>
       </Card>
-      <JobBackfills job={job} />
+      {isReady && <JobBackfills job={job} backfills={backfills.data?.items ?? []} onChange={backfills.reload} />}
       {isReady ? (
         <div class="job-cards">
           <Card title="Run durations" class="card-durations">
@@ -91,7 +93,7 @@ export function JobSummary({ job }: { job: JobDetail }) {
           <Card title="Latest" aside={<a href="?tab=ledger">Ledger</a>} class="span-some">
             {recent.data ? <RunList runs={recent.data.items.map((run) => ({ ...run, timezone: job.timezone }))} empty="No runs yet." isOneJob /> : <Loading />}
           </Card>
-          <NextFires job={job} />
+          <NextFires job={job} upcoming={upcoming.data} />
           {hasSteps(history.data) && (
             <Card title="Steps in the last runs" class="span-half">
               <StepGrid history={history.data} />
@@ -154,8 +156,7 @@ function links(jobs: string[]) {
   ));
 }
 
-function NextFires({ job }: { job: JobDetail }) {
-  const { data } = useApi<JobUpcoming>(job.is_defined ? jobQuestions.upcoming(job.job) : null, (event) => event.job === job.job);
+function NextFires({ job, upcoming: data }: { job: JobDetail; upcoming: JobUpcoming | undefined }) {
   return (
     <Card title="Next starts" aside={<span class="quiet small">{job.timezone}</span>} class="span-some">
       {data?.meaning.map((words) => (

@@ -15,23 +15,26 @@ const NO_CHOICE = new URLSearchParams();
 export function QueuesPage() {
   const { data, error, reload } = useApi<Live<Queue>>("/queues", (event) => event.type === "run");
   const overview = useApi<Overview>("/overview", (event) => event.type === "run");
-  const waiting = overview.data?.waiting ?? [];
+  const blockers = new Map(data?.items.flatMap((queue) => queue.runs).map((run) => [run.run, run.blocked_by?.text]));
+  const waiting = (overview.data?.waiting ?? []).map((run) => ({ ...run, detail: run.detail || (blockers.get(run.run) ?? "") }));
+  // Both at once: the queues would push the waiting runs down.
+  const isReady = !!data && (!!overview.data || !!overview.error);
   return (
     <PageBody>
       <Head title="Queues" about="Limits that jobs share: active and waiting runs" />
       {error && <Problem error={error} onRetry={reload} />}
-      {!data && !error && <Loading />}
-      {data && !data.items.length && (
+      {!isReady && !error && <Loading lines={8} />}
+      {isReady && !data.items.length && (
         <Card>
           <Empty title="No job uses a queue" icon="queues">
             Jobs with the same <code>queue</code> share a limit.
           </Empty>
         </Card>
       )}
-      {data?.items.map((queue) => (
+      {isReady && data.items.map((queue) => (
         <QueueCard key={queue.queue} queue={queue} />
       ))}
-      {waiting.length > 0 && (
+      {isReady && waiting.length > 0 && (
         <Card title={`All waiting runs (${number(overview.data?.waiting_count ?? 0)})`}>
           <RunTable runs={waiting} columns={columns} query={NO_CHOICE} caption="Waiting runs and what they wait for" />
         </Card>
@@ -79,5 +82,5 @@ function QueueCard({ queue }: { queue: Queue }) {
 }
 
 function blocked(queue: Queue): string[] {
-  return [...new Set(queue.runs.flatMap((run) => (run.blocked_by ? [`${run.job_name} waits: ${run.blocked_by.text}`] : [])))].slice(0, 8);
+  return [...new Set(queue.runs.flatMap((run) => (run.blocked_by ? [`${run.job_name}: ${run.blocked_by.text}`] : [])))].slice(0, 8);
 }

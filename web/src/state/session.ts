@@ -19,8 +19,11 @@ const lastKnown = keptSignal("session", ["open", "closed"], "closed");
 /** Whether this browser was signed in: then the page asks for its data at once, beside the question who is looking. */
 export const wasSignedIn = lastKnown.peek() === "open" && !location.hash.includes("token=");
 
+const lastRole = keptSignal<Role>("role", ["viewer", "operator", "editor", "admin"], "viewer");
+
 effect(() => {
   if (session.value !== undefined) lastKnown.value = session.value ? "open" : "closed";
+  if (session.value) lastRole.value = session.value.role;
 });
 
 /** A first start shows a link with a token behind '#', which no server sees; it is used once and taken out of sight. */
@@ -65,7 +68,8 @@ export async function signOut(): Promise<void> {
   session.value = null;
 }
 
+/** Until the server has said who is looking, it is who it was before: buttons that came later would move the page. */
 export function may(role: Role): boolean {
-  const mine = session.value?.role;
+  const mine = session.value === undefined && wasSignedIn ? lastRole.value : session.value?.role;
   return mine !== undefined && RANK[mine] >= RANK[role];
 }

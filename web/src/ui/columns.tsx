@@ -1,12 +1,13 @@
 /** A table whose columns can be chosen and sorted; both choices are in the address, so that a view can be shared. */
 
-import { signal, type Signal } from "@preact/signals";
+import type { Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { setQuery } from "../state/route";
 import { zoneChoice } from "../state/zone";
 import { Icon } from "./icon";
 import { Select, SelectAll } from "./selection";
+import { isAtLeast } from "./width";
 
 export interface Column<T> {
   /** As the address has it. */
@@ -181,13 +182,6 @@ const WIDTHS = { roomy: 561, wide: 901, widest: 1201, huge: 1800 } as const;
 
 /** Whether the screen is as wide as each of them. */
 const rooms = Object.fromEntries(Object.entries(WIDTHS).map(([name, width]) => [name, isAtLeast(width)])) as Record<keyof typeof WIDTHS, Signal<boolean>>;
-
-function isAtLeast(width: number): Signal<boolean> {
-  const query = matchMedia(`(min-width: ${width}px)`);
-  const found = signal(query.matches);
-  query.addEventListener("change", () => (found.value = query.matches));
-  return found;
-}
 
 function isShown<T>(column: Column<T>, chosen: readonly string[] | null): boolean {
   if (chosen) return chosen.includes(column.id);
