@@ -55,6 +55,17 @@ def test_jobs_are_sorted_by_their_names_and_not_by_their_ids(store):
     assert lanes(make(store, one, other).timeline(*WINDOW)) == ["b", "a"]
 
 
+def test_jobs_are_sorted_by_their_first_tags_and_then_by_their_names(store):
+    ops, data = named("a", tags="ops, data"), named("b", tags="data")
+    early, plain = replace(named("c", tags="data"), name="Ant"), named("d")
+    for one in (ops, data, early, plain):
+        fill(store, watermark=5, one=one)
+    operations = make(store, ops, data, early, plain)
+    assert lanes(operations.timeline(*WINDOW, sort=TimelineSort.TAG)) == ["c", "b", "a", "d"]
+    grouped = operations.timeline(*WINDOW, sort=TimelineSort.TAG, group=TimelineGroup.TAG)
+    assert lanes(grouped) == [("data", 2, 0), ("ops", 1, 0), ("", 1, 0)]
+
+
 def test_healthy_jobs_fold_into_one_lane_of_counts(store):
     well, other, bad = named("well"), named("other"), named("z-bad")
     fill(store, entry(3, key=key(3, name="well")), watermark=5, one=well)

@@ -244,6 +244,16 @@ def test_groups_fold_into_one_lane_and_the_address_keeps_the_view(timeline):
     expect(lane(timeline, "mail-digest")).to_have_count(0)
 
 
+def test_folded_groups_are_left_out_of_an_action_and_the_page_says_so(timeline):
+    names = timeline.get_by_role("navigation", name="Jobs")
+    timeline.get_by_label("Groups of jobs").select_option("Group by tag")
+    names.get_by_role("button", name="reports 2 jobs").click()
+    expect(lane(timeline, "mail-digest")).to_be_visible()
+    timeline.get_by_role("application", name=STAGE).press("a")
+    expect(timeline.get_by_text("Open a group to act on its jobs.")).to_be_visible()
+    expect(timeline.get_by_role("dialog", name="Retry failed runs")).to_contain_text("2 jobs")
+
+
 def test_a_failure_is_solid_red_at_every_zoom_and_a_downtime_is_a_band(page, web_server):
     for span in (43_200_000, 2_592_000_000, 31_536_000_000):
         page.goto(f"{web_server.url}/?span={span}&sort=name")

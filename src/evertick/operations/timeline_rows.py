@@ -69,7 +69,7 @@ def rows_of(
             for job_id in ordered:
                 by_tag[_first_tag(view.jobs.get(job_id))].append(job_id)
             # With the worst first, so are the groups that have it; jobs without a tag come last.
-            tags = list(by_tag) if sort is not TimelineSort.NAME else sorted(by_tag)
+            tags = sorted(by_tag) if sort in {TimelineSort.NAME, TimelineSort.TAG} else list(by_tag)
             tags.sort(key=lambda tag: not tag)
             return [row for tag in tags for row in _grouped(tag, by_tag[tag], troubles, unfolded)]
 
@@ -77,8 +77,12 @@ def rows_of(
 def _sorted(
     context: Context, view: View, jobs: Collection[str], sort: TimelineSort, troubles: Mapping[str, AttentionKind]
 ) -> Sequence[str]:
-    if sort is TimelineSort.NAME:
-        return sorted(jobs, key=lambda job_id: (name_of(job_id, view.jobs.get(job_id)).casefold(), job_id))
+    if sort in {TimelineSort.NAME, TimelineSort.TAG}:
+        by_name = sorted(jobs, key=lambda job_id: (name_of(job_id, view.jobs.get(job_id)).casefold(), job_id))
+        if sort is TimelineSort.NAME:
+            return by_name
+        tags = {job_id: _first_tag(view.jobs.get(job_id)) for job_id in jobs}
+        return sorted(by_name, key=lambda job_id: (not tags[job_id], tags[job_id]))
     now, specs = context.now(), context.all_specs(list(jobs))
 
     def place(job_id: str) -> tuple[int, Instant, str]:

@@ -1450,7 +1450,7 @@ export interface TimelineCell {
 
 export type TimelineGroup = "none" | "tag" | "health";
 
-export type TimelineSort = "worst" | "name" | "next";
+export type TimelineSort = "worst" | "name" | "tag" | "next";
 
 export interface TokenBody {
   name: string;

@@ -166,7 +166,8 @@ function drawCourse(scene: Scene, mark: MarkItem, y: number, height: number, siz
   const tall = Math.min(12, height - 14);
   pen.beginPath();
   pen.roundRect(left, y - tall / 2 + 0.5, right - left, tall, Math.min(tall / 2, (right - left) / 2));
-  pen.fillStyle = paint.color(`${STATES[mark.state].color}-soft`);
+  // A failure is solid at every zoom.
+  pen.fillStyle = BAD_STATES.includes(mark.state) ? color : paint.color(`${STATES[mark.state].color}-soft`);
   pen.fill();
   if (mark.trigger === "catchup" || mark.trigger === "backfill") {
     pen.globalAlpha = 0.5;

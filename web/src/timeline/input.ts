@@ -6,6 +6,7 @@ import { go, jobPath, runPath } from "../state/route";
 import { nowMs } from "../state/now";
 import { spanOf } from "../time/window";
 import { hideTip, showTip } from "../ui/tip";
+import { say } from "../ui/toast";
 import type { Engine, Parts, Spot } from "./engine";
 import { walkable, type DrawnLane, type Item } from "./items";
 import { itemAt, tell } from "./words";
@@ -161,12 +162,12 @@ export function act(engine: Engine): void {
   const chosen = engine.chosen ?? { ...engine.window, first: engine.first, last: engine.last };
   engine.chosen = null;
   engine.request();
-  const jobs: string[] = [];
-  for (let index = chosen.first; index <= chosen.last; index++) {
-    const lane = engine.lanes.lane(index);
-    if (lane?.job) jobs.push(lane.job);
-  }
-  if (!jobs.length || !may("operator")) return;
+  if (!may("operator")) return;
+  const lanes = [];
+  for (let index = chosen.first; index <= chosen.last; index++) lanes.push(engine.lanes.lane(index));
+  const jobs = lanes.flatMap((lane) => lane?.job || []);
+  if (lanes.some((lane) => lane?.group && !lane.group.is_open)) say("Folded groups are left out. Open a group to act on its jobs.");
+  if (!jobs.length) return;
   askedBulk.value = { action: "retry", jobs, from: new Date(chosen.from).toISOString(), to: new Date(Math.min(chosen.to, nowMs())).toISOString() };
 }
 

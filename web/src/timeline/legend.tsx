@@ -39,6 +39,18 @@ export function Legend() {
             <li>
               <span class="legend-cells" /> Columns: many occurrences, the red ones failed
             </li>
+            <li>
+              <span class="legend-density" /> Shaded strip: many occurrences to come, darker means more
+            </li>
+            <li>
+              <span class="legend-down" /> Band across all lanes: no scheduler ran
+            </li>
+            <li>
+              <span class="legend-undecided" /> Dotted line: nothing is decided yet
+            </li>
+            <li>
+              <span class="legend-troubled" /> Red edge: the job needs attention
+            </li>
           </ul>
           <p class="quiet small">
             Drag, or Shift and the mouse wheel, to move in time. Ctrl and the wheel, or pinch, to zoom from a year to a second. The wheel scrolls the jobs.

@@ -13,6 +13,7 @@ const COLUMNS_MAX = 1_000;
 export const SORTS: readonly (readonly [TimelineSort, string])[] = [
   ["worst", "Worst first"],
   ["name", "By name"],
+  ["tag", "By tag"],
   ["next", "By next start"],
 ];
 export const GROUPS: readonly (readonly [TimelineGroup, string])[] = [

@@ -195,6 +195,8 @@ class TimelineSort(StrEnum):
     WORST = "worst"
     """Failing, stuck and skipped jobs first, then by next occurrence."""
     NAME = "name"
+    TAG = "tag"
+    """By the first tag, then by name; jobs without a tag come last."""
     NEXT = "next"
 
 
