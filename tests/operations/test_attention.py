@@ -12,6 +12,7 @@ from evertick.model.facts import Facts, Wait, WaitKind, facts_text
 from evertick.model.instant import MINUTE, to_text
 from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, SkipReason
 from evertick.model.run import RunKey
+from evertick.model.steps import StepRecord, steps_text
 from evertick.operations.error_line import TEXT_MAX, find_error
 from evertick.operations.local import LocalOperations
 from evertick.operations.log_files import LogFile
@@ -101,6 +102,19 @@ def test_a_failure_without_a_log_has_the_reason_of_the_ledger_and_a_job_of_steps
     fail(store, 4)
     (item,) = ask(store, steps).items
     assert (item.text, item.action) == ("exit code 1", "retry-failed")
+
+
+def test_a_step_that_failed_without_output_has_its_reason_and_not_what_another_step_printed(store):
+    steps = job(STEPS)
+    fill(store, entry(4), watermark=5, one=steps, has_failed=True)
+    records = [StepRecord("x", "succeeded", attempt=1), StepRecord("b", "failed", attempt=1, detail="exit code 3")]
+    reason = "step 'b': exit code 3"
+    ran(store, key(4), at(4), at(4.1), FAILED, exit_code=3, detail=reason, steps=steps_text(records))
+    logs = Logs()
+    logs.text = b"of the step before it\n"
+    folder = Folder(jobs={"etl": steps})
+    operations = LocalOperations(store, lambda: folder, now=lambda: NOW, live=Scheduler(), logs=logs)
+    assert [item.text for item in operations.attention().items] == [reason]
 
 
 @pytest.mark.parametrize("record", [{"retired_at": at(5)}, {"has_failed": False}], ids=["deleted", "succeeded since"])

@@ -56,7 +56,7 @@ def test_a_full_queue_and_those_in_it_are_named(queued):
 
 def test_afterwards_too(queued):
     queued.run_until("09:11")
-    assert f"waited for a place in the queue 'db', held by a@{NINE} and b@{NINE}, from 09:00:00 on" in sentences(queued)
+    assert f"waited for a place in the queue 'db' (held by a@{NINE} and b@{NINE}) from 09:00:00 on" in sentences(queued)
     assert queued.ledger("z") == ["09:00 succeeded"]
 
 

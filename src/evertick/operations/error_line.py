@@ -38,8 +38,10 @@ def _read(context: Context, row: LedgerRow) -> str:
         files = context.logs.find(row, here_only=True).files
         names = {step.name for step in failed}
         own = [one for one in files if one.attempt == row.attempt]
-        file = next((one for one in own if one.step in names), own[-1] if own else None)
-        if file is None or not file.size:
+        # Of a step that printed nothing the reason says more than what another step printed.
+        files_of_failed = [one for one in own if one.step in names] if names else own[-1:]
+        file = next((one for one in files_of_failed if one.size), None)
+        if file is None:
             return said
         start = max(0, file.size - LOOK_BYTES)
         data = context.logs.read(row, file.attempt, file.step, start, LOOK_BYTES, here_only=True)[0]

@@ -111,7 +111,7 @@ def waited_sentences(row: LedgerRow, zone: str, beside: Instant) -> list[str]:
 def _past(wait: Wait) -> str:
     match wait.kind:
         case WaitKind.QUEUE:
-            by = f", held by {_listed(wait.runs)}," if wait.runs else ""
+            by = f" (held by {_listed(wait.runs)})" if wait.runs else ""
             return f"for a place in the queue '{wait.name}'{by}"
         case WaitKind.AFTER:
             return f"for {_listed([repr(name) for name in wait.jobs])} to succeed"

@@ -135,9 +135,9 @@ function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
         <span class={isInside ? "gantt-took is-inside small" : "gantt-took small"} style={start === null ? {} : textPlace}>
           {took}
           {step.tries > 1 && ` · ${step.tries} tries`}
+          {step.exit_code ? ` · exit code ${step.exit_code}` : ""}
           {step.cpu_seconds > 0.05 && ` · CPU ${span(step.cpu_seconds * 1000)}`}
           {step.max_rss_bytes ? ` · ${bytes(step.max_rss_bytes)}` : ""}
-          {step.exit_code ? ` · exit code ${step.exit_code}` : ""}
           {step.reused_from && (
             <>
               not repeated, taken from <a href={runPath(step.reused_from)}>earlier run</a>

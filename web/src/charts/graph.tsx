@@ -72,12 +72,12 @@ interface Props {
   onPick?: (step: string) => void;
 }
 
-/** How much smaller than natural a graph is drawn: nothing smaller can be read. */
+/** How much smaller than natural a graph is drawn: of a smaller one only the colours can be read, so it is drawn when asked for. */
 const ZOOMS = [0.3, 0.5, 0.75, 1] as const;
 
 export function StepGraph({ graph, steps, chosen, onPick }: Props) {
   const [box, room] = useWidth<HTMLDivElement>();
-  const [zoom, setZoom] = useState<number | null>(null);
+  const [zoom, setZoom] = useState<number | "fit" | null>(null);
   const latest = new Map(steps.map((step) => [step.name, step]));
   const own = graph.nodes.filter((node) => node.handler === null);
   if (own.length > NODES_MAX) return <StepList nodes={own} latest={latest} />;
@@ -85,7 +85,7 @@ export function StepGraph({ graph, steps, chosen, onPick }: Props) {
   const words = own.map((node) => `${node.id}${node.depends.length ? ` after ${node.depends.join(" and ")}` : ""}`).join("; ");
   const handlers = graph.nodes.filter((node) => node.handler !== null);
   const fitting = room ? Math.min(1, (room - 24) / width) : 1;
-  const scale = zoom ?? Math.max(fitting, ZOOMS[0]);
+  const scale = zoom === "fit" ? fitting : (zoom ?? Math.max(fitting, ZOOMS[0]));
   return (
     <div ref={box}>
     {fitting < 1 && (
@@ -97,7 +97,7 @@ export function StepGraph({ graph, steps, chosen, onPick }: Props) {
         <Button isSmall isDisabled={scale >= 1} label="Larger" onClick={() => setZoom(ZOOMS.find((one) => one > scale + 0.01) ?? 1)}>
           +
         </Button>
-        <Button isSmall isDisabled={zoom === null} onClick={() => setZoom(null)}>
+        <Button isSmall isDisabled={scale === fitting} onClick={() => setZoom("fit")}>
           Fit
         </Button>
       </div>

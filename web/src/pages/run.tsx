@@ -84,7 +84,8 @@ function Actions({ run }: { run: RunDetail }) {
       if (asked.run) go(runPath(asked.run));
       return asked.is_scheduler_running ? "Started a new run." : "No scheduler is running. The retry is queued and runs when one starts.";
     });
-  const hasSteps = Object.keys(run.depends).length > 1 || run.can_retry_failed;
+  // Of a single step without items it would be the same as a retry.
+  const hasSteps = Object.keys(run.depends).length > 1 || run.steps.some((step) => step.item_of !== null);
   return (
     <>
       <a class="button" href={whyPath(run.job, Date.parse(run.scheduled_for))}>
@@ -219,6 +220,10 @@ function Workspace({ run, query }: { run: RunDetail; query: URLSearchParams }) {
   const chosen: Chosen | null = choose(run, query.get("step"), Number(query.get("attempt")) || null);
   const pick = ({ attempt, step }: Chosen) => setQuery({ step, attempt: String(attempt), line: null });
   const view = query.get("steps") === "graph" ? "graph" : "time";
+  const graph = useGraph(run, view === "graph");
+  const wasShown = useRef(false);
+  // The graph is above other parts and would push them down. What is shown stays.
+  wasShown.current ||= view !== "graph" || graph.isReady;
   if (run.started_at === null && !run.logs.length && !run.steps.length) {
     return (
       <>
@@ -231,6 +236,7 @@ function Workspace({ run, query }: { run: RunDetail; query: URLSearchParams }) {
       </>
     );
   }
+  if (!wasShown.current) return <Loading lines={8} />;
   const attempts = withPending(run);
   const hasSteps = attempts.some((one) => one.steps.length > 0);
   return (
@@ -240,7 +246,7 @@ function Workspace({ run, query }: { run: RunDetail; query: URLSearchParams }) {
         {hasSteps && (
           <Card title="Steps" aside={Object.keys(run.depends).length > 1 && <Choice label="Show steps as" value={view} options={VIEWS} onPick={(value) => setQuery({ steps: value === "graph" ? value : null })} />}>
             {view === "graph" ? (
-              <RunGraph run={run} chosen={chosen} onPick={(step) => pick({ attempt: run.attempt, step })} />
+              <RunGraph run={run} {...graph} chosen={chosen} onPick={(step) => pick({ attempt: run.attempt, step })} />
             ) : (
               <Gantt attempts={attempts} ended={run.finished_at ? Date.parse(run.finished_at) : null} chosen={chosen} onPick={pick} />
             )}
@@ -286,14 +292,33 @@ const NO_STEP: AttemptStep = {
   log_bytes: null,
 };
 
-function RunGraph({ run, chosen, onPick }: { run: RunDetail; chosen: Chosen | null; onPick: (step: string) => void }) {
-  const graph = useApi<Graph>(path`/jobs/${run.job}/graph`);
+interface RunGraphData {
+  graph: Graph | undefined;
+  error: Error | undefined;
+  Drawn: typeof StepGraph | null;
+  isReady: boolean;
+}
+
+function useGraph(run: RunDetail, isWanted: boolean): RunGraphData {
+  const { data: graph, error } = useApi<Graph>(isWanted ? path`/jobs/${run.job}/graph` : null);
   const [Drawn, setDrawn] = useState<typeof StepGraph | null>(null);
   // The layout of graphs is a third of the page's code: only who looks at one loads it.
-  useEffect(() => void import("../charts/graph").then((part) => setDrawn(() => part.StepGraph)), []);
-  if (graph.error) return <Problem error={graph.error} />;
-  if (!graph.data || !Drawn) return <Loading lines={3} />;
-  return <Drawn graph={graph.data} steps={run.steps.filter((step) => step.attempt === run.attempt)} chosen={chosen?.step} onPick={onPick} />;
+  useEffect(() => {
+    if (isWanted) void import("../charts/graph").then((part) => setDrawn(() => part.StepGraph));
+  }, [isWanted]);
+  return { graph, error, Drawn, isReady: error !== undefined || (graph !== undefined && Drawn !== null) };
+}
+
+interface RunGraphProps extends RunGraphData {
+  run: RunDetail;
+  chosen: Chosen | null;
+  onPick: (step: string) => void;
+}
+
+function RunGraph({ run, graph, error, Drawn, chosen, onPick }: RunGraphProps) {
+  if (error) return <Problem error={error} />;
+  if (!graph || !Drawn) return <Loading lines={3} />;
+  return <Drawn graph={graph} steps={run.steps.filter((step) => step.attempt === run.attempt)} chosen={chosen?.step} onPick={onPick} />;
 }
 
 interface OutputProps {
@@ -391,8 +416,10 @@ function StepFacts({ step }: { step: StepState }) {
 function choose(run: RunDetail, step: string | null, attempt: number | null): Chosen | null {
   if (step) return { step, attempt: attempt ?? (run.attempt || 1) };
   const hasLog = (name: string) => run.logs.some((one) => one.step === name && one.attempt === run.attempt);
-  const steps = run.steps.filter((one) => one.attempt === run.attempt && hasLog(one.name));
-  const found = steps.find((one) => one.state === "failed") ?? steps.find((one) => one.state === "running");
+  const steps = run.steps.filter((one) => one.attempt === run.attempt);
+  const logged = steps.filter((one) => hasLog(one.name));
+  // A failed step that printed nothing says so: the output of another one would be taken for its own.
+  const found = logged.find((one) => one.state === "failed") ?? steps.find((one) => one.state === "failed") ?? logged.find((one) => one.state === "running");
   if (found) return { step: found.name, attempt: found.attempt };
   const log = run.logs.at(-1);
   return log ? { step: log.step, attempt: log.attempt } : null;
