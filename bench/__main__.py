@@ -15,8 +15,8 @@ from tests.results import write_results
 from bench.harness import Report, Target, goals, whole
 
 BENCHMARKS = (
-    *("api_load", "api_pages", "first_paint", "interactions", "import", "cli", "cron_next", "hour_window"),
-    *("million", "loop", "storm", "runs", "peers", "slow_jobs", "idle", "fleet"),
+    *("api_load", "api_pages", "first_paint", "interactions", "slow_line", "import", "cli"),
+    *("cron_next", "hour_window", "million", "loop", "storm", "runs", "peers", "slow_jobs", "idle", "fleet"),
 )
 """Each is the module `bench_<name>`, with a function `run`."""
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page
-from tests.web.web_server import WebServer, open_page
+from tests.web.web_server import Address, WebServer, open_page
 
 from bench.big_ledger import make_ledger, write_folder
 from evertick.operations.context import now_by_the_clock
@@ -19,15 +19,15 @@ KEPT_SECONDS = 1.2
 
 
 @contextmanager
-def large_server(jobs: int, runs: int) -> Iterator[WebServer]:
-    """Job files and a ledger, served without a scheduler."""
+def large_server(jobs: int, runs: int, *, with_scheduler: bool = False) -> Iterator[WebServer]:
+    """Job files and a ledger, served."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / ".evertick").mkdir(mode=0o700)
         make_ledger(folder / ".evertick" / "ledger.db", write_folder(folder, jobs), runs, now_by_the_clock())
         web_server = WebServer(folder)
         try:
-            web_server.start(with_scheduler=False)
+            web_server.start(with_scheduler=with_scheduler)
             _wait_for_definitions(web_server)
             yield web_server
         finally:
@@ -43,7 +43,7 @@ def _wait_for_definitions(web_server: WebServer) -> None:
         time.sleep(0.1)
 
 
-def open_again(browser: Browser, web_server: WebServer, browser_errors: list[str]) -> Page:
+def open_again(browser: Browser, web_server: Address, browser_errors: list[str]) -> Page:
     """A page of a browser that was signed in before and has shown the timeline, without anything in its cache."""
     page = open_page(browser, web_server, browser_errors)
     page.goto(web_server.url)

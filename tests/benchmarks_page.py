@@ -23,6 +23,7 @@ HEADINGS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "api_pages": ("Answers of the API at a million runs", ()),
     "first_paint": ("The page at a million runs", ()),
     "interactions": ("Interactions at a million runs", ()),
+    "slow_line": ("The page on a slow line", ()),
     "cli": ("Commands", ()),
     "import": ("Import", ()),
     "cron_next": ("Cron: the next fire time", ()),
