@@ -78,6 +78,8 @@ def test_a_log_has_its_colours_and_can_be_searched_and_kept(job, web_server):
     page.get_by_role("searchbox", name="Search in this log").fill("page 2")
     expect(log.locator("mark")).to_have_text("page 2")
     expect(page.get_by_text("1 of 1 line")).to_be_visible()
+    page.get_by_role("searchbox", name="Search in this log").press("Enter")
+    page.wait_for_url("**line=2**")
     page.get_by_role("button", name="First error").click()
     page.get_by_role("searchbox", name="Search in this log").fill("")
     expect(log.locator(".is-hit")).to_contain_text("ERROR a slow peer")

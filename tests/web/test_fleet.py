@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from urllib.parse import quote
 
@@ -34,6 +35,8 @@ def local_fleet(tmp_path_factory):
 def web_server(local_fleet, tmp_path_factory):
     folder = tmp_path_factory.mktemp("jobs")
     (folder / "render.yaml").write_text("executor: fleet\ncommand: echo rendering; exec sleep 600\n")
+    steps = "steps:\n  - {name: square, command: 'echo $EVERTICK_RUN_ITEM', each: [a, b, c, d, e, f]}\n"
+    (folder / "items.yaml").write_text(f"executor: fleet\n{steps}")
     (folder / "say.yaml").write_text("executor: fleet\ncommand: echo said by a member\n")
     made = WebServer(folder)
     try:
@@ -52,6 +55,23 @@ def members(web_server):
 def runs_on(web_server, run):
     """The members that a run is on."""
     return [name for name, one in members(web_server).items() if run in [own["run"] for own in one["runs"]]]
+
+
+def test_items_say_on_which_member_they_ran_and_lead_to_their_runs(browser, web_server, browser_errors):
+    page = open_page(browser, web_server, browser_errors)
+    page.set_default_timeout(LONG_MS)
+    run = web_server.post("/jobs/items/trigger?wait=60")["run"]
+    wait_for(lambda: web_server.get(f"/runs/{quote(run, safe='')}")["state"] == "succeeded", 2 * PATIENCE_SECONDS)
+    items = [step for step in web_server.get(f"/runs/{quote(run, safe='')}")["steps"] if step["item"] is not None]
+    own = next(step["sub_run"] for step in items if step["sub_run"])
+    (away,) = [step for step in items if step["sub_run"] == own]
+    page.goto(f"{web_server.url}/runs/{quote(run, safe='')}")
+    page.get_by_role("button", name=f"{away['name']}: ").click()
+    expect(page.get_by_role("button", name=f"{away['name']}: ")).to_have_accessible_name(re.compile("on fleet:ex-"))
+    page.get_by_role("link", name="run of this item").click()
+    page.wait_for_url(f"**/runs/{quote(own, safe='')}")
+    expect(page.get_by_role("link", name=run)).to_be_visible()
+    page.context.close()
 
 
 def test_members_are_seen_drained_taken_back_and_let_go(browser, web_server, browser_errors):

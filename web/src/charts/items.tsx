@@ -40,7 +40,7 @@ function summary(items: AttemptStep[]): string {
 
 function words(item: AttemptStep): string {
   const took = item.duration_seconds === null ? "" : span(item.duration_seconds * 1000);
-  return [item.item, lookOf(item.state ?? "unknown").word, item.reused_from ? "not repeated" : took, item.tries > 1 ? `${item.tries} tries` : "", item.detail].filter(Boolean).join(" · ");
+  return [item.item, lookOf(item.state ?? "unknown").word, item.reused_from ? "not repeated" : took, item.tries > 1 ? `${item.tries} tries` : "", item.executor && `on ${item.executor}`, item.detail].filter(Boolean).join(" · ");
 }
 
 /** `render[12]` is number 12. */

@@ -115,7 +115,13 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
     );
   const first = isWrapped ? Math.max(0, lines.length - WRAPPED_MAX) : Math.max(0, Math.floor(top / LINE) - SPARE);
   const last = isWrapped ? lines.length : Math.min(lines.length, Math.ceil((top + height) / LINE) + SPARE);
-  const jump = (by: number) => setHit((hit + by + hits.length) % Math.max(hits.length, 1));
+  /** Go to another hit; the address then names its line, as after a click on its number. */
+  const jump = (by: number) => {
+    const next = (hit + by + hits.length) % Math.max(hits.length, 1);
+    const found = hits[next];
+    setHit(next);
+    if (found) onLine(found.line);
+  };
   return (
     <div class="log">
       <div class="log-bar">

@@ -103,14 +103,16 @@ function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: ()
   );
 }
 
-/** How much of its room a place has in use. */
+/** How many runs are being launched, of those that may be at once. */
 function Lanes({ lanes }: { lanes: Executor["lanes"] | undefined }) {
   if (!lanes) return null;
   return (
     <ul class="lanes">
       {Object.entries(lanes).map(([name, lane]) => (
         <li key={name} class="row">
-          <span class="lanes-name">{name}</span>
+          <span class="lanes-name" data-tip="Launches in progress; a run that has started is no longer counted">
+            {name} launches
+          </span>
           <Load load={lane.under_way} capacity={lane.size} />
           {lane.waiting > 0 && <span class="quiet small">{number(lane.waiting)} waiting</span>}
         </li>

@@ -398,13 +398,19 @@ function StepFacts({ step }: { step: StepState }) {
     step.cpu_seconds >= 0.001 && `CPU ${span(step.cpu_seconds * 1000)}`,
     step.max_rss_bytes && `memory ${bytes(step.max_rss_bytes)}`,
   ].filter(Boolean);
-  if (!facts.length && step.output === null) return null;
+  if (!facts.length && step.output === null && !step.sub_run) return null;
   return (
     <p class="step-facts small">
       {facts.join(" · ")}
+      {step.sub_run && (
+        <>
+          {facts.length > 0 && " · "}
+          <a href={runPath(step.sub_run)}>{step.item === null ? "sub-run" : "run of this item"}</a>
+        </>
+      )}
       {step.output !== null && (
         <>
-          {facts.length > 0 && " · "}output <code>{step.output}</code>
+          {(facts.length > 0 || step.sub_run) && " · "}output <code>{step.output}</code>
           {step.is_output_cut && "…"}
         </>
       )}
