@@ -331,6 +331,23 @@ def test_what_needs_attention_moves_nothing_when_it_is_late(page, web_server):
     page.unroute_all(behavior="ignoreErrors")
 
 
+def test_on_a_phone_the_name_of_a_failing_job_has_a_line(browser, web_server, browser_errors):
+    page = open_page(browser, web_server, browser_errors, viewport=NARROW)
+    item = {"kind": "failing", "state": "failed", "action": "retry-failed", "count": 7, "text": "", "active": 0}
+    item |= {"since": "2026-03-02T09:00:00Z", "job": "etl", "job_name": "Prices of the day"}
+    items = [{**item, "run": f"etl@{number}"} for number in range(3)]
+    answer = {"now": "2026-03-02T09:00:00Z", "jobs": 12, "items": items, "total": 3, "counts": {"failing": 3}}
+    page.route("**/api/v1/attention", lambda route: route.fulfill(json=answer))
+    page.goto(web_server.url)
+    names = page.get_by_role("region", name="Needs attention").locator(".attention-name")
+    # More would push the timeline off the screen.
+    expect(names).to_have_count(2)
+    widths = names.evaluate_all("names => names.map(name => name.getBoundingClientRect().width)")
+    assert min(widths) > NARROW["width"] / 2
+    page.unroute_all(behavior="ignoreErrors")
+    page.context.close()
+
+
 IN_LINES = """part => {
     const tops = [...document.querySelectorAll(`${part} > *`)].map(one => one.getBoundingClientRect())
         .filter(box => box.height).map(box => Math.round(box.top + box.height / 2));

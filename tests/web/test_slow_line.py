@@ -35,6 +35,12 @@ def write_busy_jobs(folder):
         + "steps:\n  - {name: list, command: seq 1 64, output: N}\n  - name: square\n    command: "
         + "'echo $((EVERTICK_RUN_ITEM * EVERTICK_RUN_ITEM)); test $EVERTICK_RUN_ITEM != 7'\n"
         + "    each: {from: list, continueOnFailure: true}\n",
+        "ladder": YEARLY
+        + "steps:\n"
+        + "".join(
+            f"  - {{name: rung-{number:02}, command: 'true'{f', depends: rung-{number - 1:02}' if number else ''}}}\n"
+            for number in range(60)
+        ),
         "steps": YEARLY
         + "steps:\n  - {name: slow, command: sleep 2}\n  - {name: bad, command: exit 1, depends: slow}\n",
     }
@@ -219,10 +225,22 @@ def test_a_long_log_has_its_numbers_and_is_searched_as_a_whole(page, busy):
     expect(last.locator(".log-number")).to_have_text(str(LINES))
 
 
+def test_sixty_steps_in_a_row_fit_when_that_is_asked_for(page, busy):
+    page.goto(f"{busy.url}/jobs/ladder")
+    region = page.get_by_role("region", name="Graph of steps")
+    graph = region.locator("svg.graph")
+    room = region.evaluate("region => region.clientWidth")
+    assert graph.evaluate("graph => graph.clientWidth") > room, "legible first"
+    page.get_by_role("button", name="Fit").click()
+    wait_for(lambda: graph.evaluate("graph => graph.clientWidth") <= room)
+
+
 def test_a_retried_run_has_an_axis_of_its_own(page, busy):
     run = busy.post("/jobs/steps/trigger?wait=10")["run"]
     wait_for(lambda: busy.get(f"/runs/{run}")["state"] == "failed")
     page.goto(f"{busy.url}/runs/{run}")
+    expect(page.get_by_text("Output of bad")).to_be_visible()
+    expect(page.get_by_text("No output")).to_be_visible()
     page.get_by_role("button", name="Retry from the failed step").click()
     page.wait_for_url(lambda url: "/runs/" in url and run not in url)
     expect(page.get_by_text("not repeated, taken from")).to_be_visible()

@@ -16,9 +16,11 @@ import { JOB_STATES, LIGHTS, REASONS, STATES, type Look } from "../ui/outcomes";
 import { Button } from "../ui/parts";
 import { Time } from "../ui/time";
 import { attempt } from "../ui/toast";
+import { isAtLeast } from "../ui/width";
 
-/** More than this would push the timeline off the screen. */
-const SHOWN = 4;
+/** More than these would push the timeline off the screen; on a narrow one each has three lines. */
+const SHOWN = { wide: 4, narrow: 2 } as const;
+const isWide = isAtLeast(641);
 
 /** Whether the height of the list is known: what is below it is shown from then on, and does not move. */
 export const isAttentionKnown = signal(false);
@@ -57,13 +59,14 @@ export function NeedsAttention() {
       </section>
     );
   }
-  const shown = isAll ? data.items : data.items.slice(0, SHOWN);
+  const few = isWide.value ? SHOWN.wide : SHOWN.narrow;
+  const shown = isAll ? data.items : data.items.slice(0, few);
   return (
     <section class="attention" aria-label="Needs attention">
       <h2 class="attention-head">
         Needs attention <span class="attention-count">{number(data.total)}</span>
         <span class="attention-kinds">{kinds(data.counts)}</span>
-        {(isFolded || data.items.length > SHOWN) && (
+        {(isFolded || data.items.length > few) && (
           <Button kind="bare" isSmall onClick={() => (isFolded ? setOpened(true) : setAll(!isAll))}>
             {isFolded ? "Show" : isAll ? "Show fewer" : `Show ${data.items.length < data.total ? `${number(data.items.length)} of` : "all"} ${number(data.total)}`}
           </Button>

@@ -73,7 +73,9 @@ function FireTable({ fires }: { fires: Fire[] }) {
           <tr>
             <th scope="col">Due</th>
             <th scope="col">In</th>
-            <th scope="col">Job</th>
+            <th scope="col" class="due-job">
+              Job
+            </th>
             <th scope="col" class="from-roomy">
               In the job's zone
             </th>
