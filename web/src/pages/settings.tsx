@@ -46,10 +46,8 @@ export function SettingsPage() {
                 onPick={(value) => (zoneChoice.value = value)}
               />
             </Fact>
-            <Fact name="Signed in">
-              {session.value?.user} ({session.value?.role})
-            </Fact>
-            <Fact name="Version">{session.value?.version}</Fact>
+            <Fact name="Signed in">{session.value ? `${session.value.user} (${session.value.role})` : "–"}</Fact>
+            <Fact name="Version">{session.value?.version ?? "–"}</Fact>
           </dl>
         </div>
       </Card>
