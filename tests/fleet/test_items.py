@@ -287,7 +287,7 @@ def test_the_keeper_of_the_run_is_killed_and_no_item_of_its_attempt_goes_on(plac
     key = place.trigger("orphaned")
     wait_for(lambda: sum(row.state == "running" for row in place.items("orphaned")) == 3, "three items")
     before = {row.key for row in place.items("orphaned")}
-    os.kill(place.yard.keeper_of(place.row(key).executor.removeprefix("fleet:")), 9)
+    os.kill(place.local_fleet.keeper_of(place.row(key).executor.removeprefix("fleet:")), 9)
     wait_for(lambda: place.row(key).attempt == 2, "a second attempt")
     wait_for(lambda: all(row.finished_at for row in place.items("orphaned") if row.key in before), "their end")
     place.flag("orphaned").touch()
