@@ -118,6 +118,15 @@ def test_a_job_that_is_due_all_the_time_is_compared_for_a_shorter_time(folder):
     assert len(job["added"]) < 11_000
 
 
+def test_the_counts_leave_out_what_is_in_a_blackout(folder):
+    blackout = 'from = "2027-03-02T00:00Z"\nto = "2027-03-03T00:00Z"\nreason = "Upgrade"\njobs = ["report"]\n'
+    write(folder, "evertick.toml", f'timezone = "UTC"\n[[blackouts]]\n{blackout}')
+    (job,) = diff(folder).values()
+    assert job["removed"] == ["2027-03-02T08:00:00Z"]
+    assert (job["occurrences_before"], job["occurrences_after"]) == (7, 6)
+    assert "7 before, 6 after" in run("diff", folder, *MONDAY).stderr
+
+
 def test_a_difference_can_be_the_exit_code(folder):
     (folder / "sync.yaml").unlink()
     assert code_of(run("diff", folder)) == 0

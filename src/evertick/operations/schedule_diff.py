@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
-from evertick.model.blackout import blackout_at
+from evertick.model.blackout import blackout_at, split_stretch
 from evertick.model.instant import SECOND, Instant, to_datetime
 from evertick.model.job import Job
 from evertick.operations.jobs import zone_of
@@ -72,7 +72,11 @@ def _rule_changes(before: Job | None, after: Job | None) -> tuple[RuleChange, ..
 
 
 def _count(job: Job | None, since: Instant, until: Instant) -> int:
-    return 0 if job is None or not job.enabled else count_of(compile_all(job.schedules), since, until)
+    if job is None or not job.enabled:
+        return 0
+    schedules = compile_all(job.schedules)
+    stretches = split_stretch(job.blackouts, since, until)
+    return sum(count_of(schedules, start, end) for start, end, inside in stretches if inside is None)
 
 
 def _occurrences(job: Job | None, since: Instant, until: Instant) -> set[Instant]:
@@ -84,7 +88,8 @@ def _occurrences(job: Job | None, since: Instant, until: Instant) -> set[Instant
 
 def _listed_until(job: Job | None, since: Instant, until: Instant) -> Instant:
     """Up to when the occurrences of a job are listed: the whole period, or a part with few enough."""
-    while _count(job, since, until) > LISTED_MAX:
+    schedules = () if job is None or not job.enabled else compile_all(job.schedules)
+    while count_of(schedules, since, until) > LISTED_MAX:
         until = since + (until - since) // 2 // SECOND * SECOND
     return until
 
