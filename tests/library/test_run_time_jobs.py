@@ -55,6 +55,10 @@ def test_a_job_is_rescheduled_modified_and_removed_while_it_runs(scheduler):
         due = scheduler.next_run_time("nothing")
         assert due is not None
         assert (due.hour, due.tzinfo) == (9, ZoneInfo("Europe/Berlin"))
+        scheduler.reschedule("nothing", cron="0 7 * * *", timezone="Asia/Tokyo")
+        due = scheduler.next_run_time("nothing")
+        assert due is not None
+        assert (due.hour, due.tzinfo) == (7, ZoneInfo("Asia/Tokyo"))
         scheduler.reschedule("nothing", every="1d")
         scheduler.modify("nothing", retries=2, overlap="parallel(3)")
         job = scheduler.jobs["nothing"]
@@ -107,10 +111,14 @@ def test_errors_name_what_was_meant(scheduler):
         scheduler.add(nothing, retrys=3)
     with pytest.raises(InvalidArgument, match="Did you mean 'cron'"):
         scheduler.job(crn="* * * * *")
-    with pytest.raises(DefinitionError, match="Did you mean 'overlap'"):
+    with pytest.raises(InvalidArgument, match="Did you mean 'overlap'"):
         scheduler.modify("nothing", overlp="skip")
     with pytest.raises(DefinitionError, match="'name' cannot be changed"):
         scheduler.modify("nothing", name="other")
+    with pytest.raises(DefinitionError, match="without calling it"):
+        scheduler.add(nothing())
+    with pytest.raises(DefinitionError, match=r"bind a value with functools\.partial"):
+        scheduler.add(Report.send, every="1h")
     with pytest.raises(NotFound, match="Did you mean 'nothing'"):
         scheduler.remove("nothin")
     with pytest.raises(InvalidArgument, match="cron, every or at"):

@@ -18,6 +18,15 @@ MAIN = "__main__"
 class NotImportable(ValueError):
     """Why a callable cannot be found by its name."""
 
+    hint = "Define it with 'def' at the top level of a module, so that its name is 'module:function'"
+    """What to do, for a sentence that goes on."""
+
+
+class NotPlain(NotImportable):
+    """Why an argument that is bound to a callable cannot be written down."""
+
+    hint = "Bind only such values, and get the others inside of the function"
+
 
 class CallableReference(NamedTuple):
     """A function, method or object by its name, and the arguments that a `functools.partial` binds to it."""
@@ -78,9 +87,9 @@ def reference_of(call: Callable[..., object]) -> CallableReference:
         args, kwargs, call = (*call.args, *args), {**call.keywords, **kwargs}, call.func
     for place, value in (*enumerate(args, 1), *kwargs.items()):
         if not _is_plain(value):
-            raise NotImportable(
-                f"its argument {place} is a {type(value).__name__}; only texts, numbers, true, false, None, and lists "
-                "and dictionaries of them can be stored"
+            raise NotPlain(
+                f"its argument {place} has the type '{type(value).__name__}'; only texts, numbers, true, false, None, "
+                "and lists and dictionaries of them can be stored"
             )
     module, name = _name_of(call)
     program = _program() if module == MAIN else ""

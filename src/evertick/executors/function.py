@@ -80,7 +80,10 @@ def name_of(call: Callable[..., object]) -> str:
 def describe(call: Callable[..., object], isolation: str | None = None) -> Function:
     """Read a function's signature; `DefinitionError` if it can never be called for a run."""
     if not callable(call):
-        raise DefinitionError(f"{call!r} is not a function.", hint="Decorate a function.")
+        raise DefinitionError(
+            f"{call!r} is not a function.",
+            hint="Write the function without calling it; functools.partial(function, ...) binds arguments to it.",
+        )
     name = name_of(call)
     is_async = inspect.iscoroutinefunction(underlying(call))
     chosen = _isolation(isolation, is_async, name)
@@ -90,8 +93,7 @@ def describe(call: Callable[..., object], isolation: str | None = None) -> Funct
         except NotImportable as error:
             raise DefinitionError(
                 f"'{name}' cannot be found from another process: {error}.",
-                hint="Define it at the top level of a module, so that its name is 'module:function', or use "
-                "isolation='thread'.",
+                hint=f"{error.hint}, or use isolation='thread'.",
                 field="isolation",
             ) from None
     hints = _hints(underlying(call))

@@ -22,6 +22,7 @@ class _Schedule(TypedDict, total=False):
     cron: str | Sequence[str]
     every: Duration | Sequence[Duration]
     at: datetime | str | Sequence[datetime | str]
+    timezone: str
 
 
 def _lists_options(method: Callable[P, R]) -> Callable[P, R]:
@@ -96,15 +97,21 @@ class JobDecorator:
 
     def modify(self, job: str, **changes: Unpack[JobOptions]) -> None:
         """Change options of a job of this program; its future entries are planned again."""
+        _check_names(changes)
         self._registry.modify(job, changes, self._job_ledger(job))
 
     def reschedule(self, job: str, **schedule: Unpack[_Schedule]) -> None:
-        """Replace the schedule of a job of this program: `cron`, `every` or `at`."""
-        if not schedule or not set(schedule) <= {"cron", "every", "at"}:
+        """Replace the schedule of a job of this program: `cron`, `every` or `at`; `timezone` changes with it."""
+        times = set(schedule) - {"timezone"}
+        if not times or not times <= {"cron", "every", "at"}:
             raise InvalidArgument(
-                "a new schedule is cron, every or at.", hint="Write for example reschedule('report', every='10m')."
+                "a new schedule is cron, every or at, with a timezone if that changes too.",
+                hint="Write for example reschedule('report', every='10m'); modify() changes other options.",
             )
-        self.modify(job, cron=schedule.get("cron"), every=schedule.get("every"), at=schedule.get("at"))
+        changes: JobOptions = {"cron": schedule.get("cron"), "every": schedule.get("every"), "at": schedule.get("at")}
+        if "timezone" in schedule:
+            changes["timezone"] = schedule["timezone"]
+        self.modify(job, **changes)
 
     def remove(self, job: str) -> None:
         """Remove a job of this program: nothing more starts, its active runs continue, and its history stays."""

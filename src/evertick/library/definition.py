@@ -62,7 +62,7 @@ def read_function(
     if needed and (job.schedules or job.after):
         raise DefinitionError(
             f"the job of '{name_of(call)}': the schedule does not set the parameter '{needed[0]}'.",
-            hint="Give it a default, or leave the schedule out.",
+            hint="Give it a default, bind a value with functools.partial, or leave the schedule out.",
             field=needed[0],
             file=place.rpartition(":")[0] or place,
         )

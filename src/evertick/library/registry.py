@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from evertick.errors import DefinitionError, NotFound
 from evertick.executors.function import Function
 from evertick.library.definition import JobFunction, read_function
-from evertick.library.options import FIELD_NAMES, JobFields, JobOptions
+from evertick.library.options import JobFields, JobOptions
 from evertick.library.stored_job import (
     StoredDefinition,
     check_stored,
@@ -138,12 +138,12 @@ class JobRegistry:
         """Define a job again, with some options changed."""
         with self._changing():
             known = self._require(job_id)
-            unknown = [name for name in changes if name not in FIELD_NAMES and name != "isolation"]
-            if unknown or "name" in changes:
-                wrong = unknown[0] if unknown else "name"
-                near = get_close_matches(wrong, FIELD_NAMES, n=1)
-                hint = f"Did you mean '{near[0]}'?" if unknown and near else "See the arguments of Scheduler.job."
-                raise DefinitionError(f"the job '{job_id}': '{wrong}' cannot be changed.", hint=hint, field=wrong)
+            if "name" in changes:
+                raise DefinitionError(
+                    f"the job '{job_id}': 'name' cannot be changed.",
+                    hint="Add a job with the other name, and remove this one.",
+                    field="name",
+                )
             merged: JobOptions = {**known.options, "name": known.options.get("name") or job_id, **changes}
             isolation = merged.pop("isolation", known.isolation)
             if known.text is None:

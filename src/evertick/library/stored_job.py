@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, NotRequired, TypedDict, cast
 
 from evertick.errors import DefinitionError
-from evertick.executors.callable_reference import CallableReference, NotImportable, reference_of
+from evertick.executors.callable_reference import CallableReference, NotImportable, NotPlain, reference_of
 from evertick.executors.function import Function, Isolation, name_of
 from evertick.library.definition import JobFunction, plain_value, read_function
 from evertick.library.options import JobFields
@@ -83,10 +83,10 @@ def store_definition(
         if reference.load() != call and not reference.args and not reference.kwargs:
             raise NotImportable(f"'{reference.target}' is the name of another object")
     except NotImportable as error:
+        verb = "call" if isinstance(error, NotPlain) else "find"
         raise DefinitionError(
-            f"the job '{job.id}': the next start cannot find '{name_of(call)}': {error}.",
-            hint="Define it with 'def' at the top level of a module, so that its name is 'module:function', or write "
-            "persist=False and add the job at each start.",
+            f"the job '{job.id}': the next start cannot {verb} '{name_of(call)}': {error}.",
+            hint=f"{error.hint}, or write persist=False and add the job at each start.",
             field="persist",
             file=job.file,
         ) from None
