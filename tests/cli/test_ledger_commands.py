@@ -14,7 +14,7 @@ from evertick.executors.paths import run_folder
 from evertick.location import lock_path, own_ledger_url
 from evertick.loop.messages import BackfillJob, TriggerJob
 from evertick.model.definition import definition_text
-from evertick.model.instant import HOUR
+from evertick.model.instant import HOUR, to_text
 from evertick.model.ledger import Batch, DefinitionLine, RequestKind
 from evertick.model.lifecycle import LAUNCHING, Trigger
 from evertick.model.run import Change, RunKey
@@ -260,6 +260,13 @@ def test_catchup_shows_what_a_start_would_do(folder, monkeypatch):
     assert (data["kept"], data["skipped"]) == (1, 3)
     result = run("catchup", "--dry-run", "etl", "--folder", folder)
     assert "0 would run and 4 would be skipped" in result.stderr
+
+
+def test_catchup_in_a_blackout_shows_what_the_end_of_it_will_do(folder):
+    run("blackout", "add", "--to", to_text(NOW + 3 * HOUR), "--job", "etl", "--folder", folder)
+    result = run("catchup", "--dry-run", "etl", "--folder", folder)
+    assert "This is what its end will do." in result.stderr
+    assert "4 would be skipped at the end of the blackout" in result.stderr
 
 
 def test_plan_lists_what_fires_and_that_there_is_more(folder):

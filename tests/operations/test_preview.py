@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evertick.model.blackout import Blackout
+from evertick.model.instant import SECOND
 from evertick.model.lifecycle import WAITING, SkipReason
 from evertick.model.policy import Missed
 from evertick.operations.preview import preview_catchup
@@ -48,6 +49,19 @@ def test_a_paused_job_is_previewed_as_its_resume(store):
     found = preview_catchup(store, job(), at(3.5))
     assert found.paused_at == at(1.5)
     assert {fate.reason for fate in found.fates} == {SkipReason.PAUSED}
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [pytest.param("", [], id="none"), pytest.param("missed: latest\n", [5], id="the newest at its end")],
+)
+def test_a_job_in_a_blackout_is_previewed_as_the_end_of_it(store, written, kept):
+    fill(store, watermark=1.5)
+    inside = Blackout(at(1.5), at(5.5), "upgrade")
+    found = preview_catchup(store, replace(job(TEXT + written), blackouts=(inside,)), at(4) + SECOND)
+    assert found.blackout == inside
+    assert [fate.at for fate in found.fates if fate.runs] == [at(hour) for hour in kept]
+    assert found.kept + found.skipped == 4
 
 
 def test_the_backlog_is_reported_and_not_planned_again(store):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from evertick.definitions.source import Folder
 from evertick.errors import InvalidArgument, NotFound
+from evertick.model.blackout import Blackout
 from evertick.model.instant import to_datetime
 from evertick.model.ledger import Batch
-from evertick.model.lifecycle import CANCELLED, RUNNING, SUCCEEDED, Trigger
+from evertick.model.lifecycle import CANCELLED, RUNNING, SUCCEEDED, SkipReason, Trigger
 from evertick.operations import calendar_days
 from evertick.operations.local import LocalOperations
 from evertick.operations.requests import backfill_request
@@ -43,6 +45,14 @@ def test_the_days_to_come_of_all_jobs_are_counted(make):
 def test_paused_and_disabled_jobs_do_not_count(store, make):
     fill(store, watermark=4, **PAUSED)
     assert planned(make(job(), job(NIGHTLY + "enabled: false\n", "off"), job(NIGHTLY, "c"))) == [0, 0, 1, 1]
+
+
+def test_what_starts_next_leaves_out_jobs_that_a_blackout_keeps_from_it(make):
+    now, next_one = (Blackout(at(4), at(6)), Blackout(at(4.75), at(5.5)))
+    jobs = [replace(job(name=f"now-{number}"), blackouts=(now,)) for number in range(25)]
+    operations = make(*jobs, replace(job(name="next"), blackouts=(next_one,)), job(NIGHTLY, "free"))
+    assert [fire.job for fire in operations.overview().next] == ["free"]
+    assert {fire.reason for fire in operations.upcoming(count=5).items} == {SkipReason.PAUSED}
 
 
 def test_beyond_the_limit_only_the_nearest_days_are_counted(make, monkeypatch):

@@ -180,6 +180,7 @@ def catchup(context: Context, job_id: str, keep: Missed | None = None) -> Catchu
         timezone=zone,
         watermark=moment(found.watermark),
         paused_at=moment(found.paused_at),
+        blackout_until=None if found.blackout is None else to_datetime(found.blackout.end),
         backlog=tuple(key.run_id for key in found.backlog),
         kept=found.kept,
         skipped=found.skipped,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evertick.model.blackout import blackout_at
+from evertick.model.blackout import Blackout, blackout_at
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, bucket_of
@@ -37,6 +37,8 @@ class CatchupPreview:
     """Runs that wait already; they come first."""
     paused_at: Instant | None = None
     """While it is paused a start changes nothing: this is what `resume` would do."""
+    blackout: Blackout | None = None
+    """During a blackout neither does: this is what its end will do, unless it ends earlier."""
 
     @property
     def kept(self) -> int:
@@ -48,7 +50,7 @@ class CatchupPreview:
 
 
 def preview_catchup(store: Store, job: Job, now: Instant, keep: Missed | None = None) -> CatchupPreview:
-    """Plan the job as a scheduler that starts now would, and write nothing."""
+    """Plan the job as a scheduler that starts now would, or as the end of its blackout will, and write nothing."""
     bucket = bucket_of(job.id)
     snapshot = store.load([bucket])
     record = next((record for record in snapshot.jobs if record.job_id == job.id), None)
@@ -59,8 +61,9 @@ def preview_catchup(store: Store, job: Job, now: Instant, keep: Missed | None = 
     waiting = tuple(row.key for row in rows if row.state is WAITING)
     planned = tuple(row.key.scheduled_for for row in rows if row.state is PLANNED and not row.key.origin)
     view = JobView(job, watermark, planned, waiting, _idle_reason(record, job), keep)
-    fates = _fates(plan(view, now, 0))
-    return CatchupPreview(watermark, fates, waiting, record.paused_at)
+    inside = blackout_at(job.blackouts, now)
+    fates = _fates(plan(view, now if inside is None else inside.end, 0))
+    return CatchupPreview(watermark, fates, waiting, record.paused_at, inside)
 
 
 def _idle_reason(record: JobRecord, job: Job) -> SkipReason:

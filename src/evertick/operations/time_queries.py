@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from evertick.errors import EvertickError
+from evertick.model.blackout import blackout_at
 from evertick.model.instant import DAY, MINUTE, SECOND, Instant, to_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SkipReason
@@ -55,13 +56,14 @@ COUNTED_MAX = 200_000
 def upcoming(
     context: Context, count: int = 20, until: Moment | None = None, *, once: bool = False, excluded: bool = False
 ) -> Upcoming:
-    """Paused and disabled jobs are left out."""
+    """Paused and disabled jobs are left out; with `once`, a list of what starts next, also jobs in a blackout."""
     bounded("count", count, 1, FIRES_MAX)
     view, end = context.view(), context.instant_or_none(until, is_ahead=True)
 
     def find() -> Upcoming:
         fires = _fires(context, None, end, with_held=False, with_excluded=excluded, most=count, once=once)
-        return Upcoming(tuple(_fire(context, fire) for fire in islice(fires, count)))
+        starting = (fire for fire in fires if not once or fire.held is None)
+        return Upcoming(tuple(_fire(context, fire) for fire in islice(starting, count)))
 
     return view.kept(("upcoming", count, end, once, excluded), find)
 
@@ -151,7 +153,7 @@ def _fires(
     most: int | None = None,
     once: bool = False,
 ) -> Iterator[_Fire]:
-    view = context.view()
+    view, now = context.view(), context.now()
     jobs, records = view.jobs, view.records
     # Held jobs are left out before the walk: with only paused jobs it would look for another one until the year 2200.
     streams = [
@@ -159,14 +161,14 @@ def _fires(
         for job in _chosen(context, job_ids, jobs)
         if with_held or why_held(job, records.get(job.id))[0] is None
         for action, specs in _specs_of(job)
-        if action in actions
+        if action in actions and not (once and action == "start" and blackout_at(job.blackouts, now))
     ]
     if "start" in actions:
-        yield from _delayed(view, {job_id for job_id, action, _ in streams if action == "start"}, context.now(), end)
-    walk = context.next_due.walk(streams, context.now(), most, is_once=once)
+        yield from _delayed(view, {job_id for job_id, action, _ in streams if action == "start"}, now, end)
+    walk = context.next_due.walk(streams, now, most, is_once=once)
     coming = _coming(view, takewhile(lambda one: end is None or one.at <= end, walk))
     excluded = [
-        _excluded(jobs[job_id], context.now(), end)
+        _excluded(jobs[job_id], now, end)
         for job_id, action, specs in (streams if with_excluded else ())
         if action == "start" and has_calendar(specs)
     ]

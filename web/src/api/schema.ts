@@ -336,12 +336,13 @@ export interface CancelledBackfill {
   cancelled: number;
 }
 
-/** What a start or a resume would catch up now. */
+/** What a start or a resume would catch up now; of a job in a blackout, what the end of it will. */
 export interface Catchup {
   job: string;
   timezone: string;
   watermark: string | null;
   paused_at: string | null;
+  blackout_until: string | null;
   backlog: string[];
   kept: number;
   skipped: number;

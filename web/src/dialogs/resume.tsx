@@ -51,6 +51,11 @@ function Preview({ preview, zone }: { preview: CatchupPreview; zone: string }) {
   if (!preview.fates.length) return <p class="quiet">No occurrences were missed.</p>;
   return (
     <>
+      {preview.blackout_until && (
+        <p class="quiet">
+          It is in a blackout until <Time at={preview.blackout_until} zone={zone} />, which decides then:
+        </p>
+      )}
       <p class="strong">
         {counted(preview.kept, "run")} will start, {counted(preview.skipped, "occurrence")} will be skipped.
       </p>

@@ -136,6 +136,7 @@ def _summary(operations: Operations, job: str, override: Missed | None, since: s
         "skipped_earlier": sum(one.occurrences for one in earlier),
         "watermark": found.watermark,
         "paused_at": found.paused_at,
+        "blackout_until": found.blackout_until,
     }
 
 
@@ -247,10 +248,15 @@ def _show_preview(found: Catchup, left_out: int, kept: int, job: str, keep: str 
         note("The scheduler has not planned this job yet, so it has missed nothing.")
         return
     since = f"since {whole_second_text(found.watermark, found.timezone)} {found.timezone}"
-    if found.paused_at is not None:
+    if found.blackout_until is not None:
+        end = whole_second_text(found.blackout_until, found.timezone)
+        note(f"The job is in a blackout until {end} {found.timezone}. This is what its end will do.")
+    elif found.paused_at is not None:
         note(f"The job is paused. This is what 'evertick resume {job}' would do.")
     if found.fates:
-        when = "on resume" if found.paused_at else "when the scheduler starts"
+        when = "when the scheduler starts"
+        if found.blackout_until or found.paused_at:
+            when = "at the end of the blackout" if found.blackout_until else "on resume"
         note(f"Due {since}: {found.kept:,} would run and {found.skipped:,} would be skipped {when}.")
     elif not left_out:
         note(f"The job has missed nothing {since}.")

@@ -116,12 +116,13 @@ class CatchupDecision(Result):
 
 @dataclass(frozen=True, slots=True)
 class Catchup(Result):
-    """What a start or a resume would catch up now."""
+    """What a start or a resume would catch up now; of a job in a blackout, what the end of it will."""
 
     job: str
     timezone: str
     watermark: datetime | None
     paused_at: datetime | None
+    blackout_until: datetime | None
     backlog: tuple[str, ...]
     kept: int
     skipped: int
