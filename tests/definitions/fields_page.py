@@ -6,7 +6,7 @@ import json
 import re
 
 from evertick.definitions.catalogue.field import Field, Fields, Schema
-from evertick.definitions.catalogue.job import JOB
+from evertick.definitions.catalogue.job import JOB, TIME_OF_DAY
 from evertick.definitions.schema import TABLES
 
 
@@ -78,4 +78,6 @@ def _pattern(pattern: str) -> str:
         return "`NAME=value`"
     if parallel := re.match(r"\^([A-Za-z]+) \?\\\(", pattern):
         return f"`{parallel[1]}(n)`"
+    if pattern == f"^{TIME_OF_DAY.pattern}$":
+        return "time of day"
     return "`module:function`" if ":" in pattern else "name"

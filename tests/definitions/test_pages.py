@@ -10,6 +10,7 @@ import pytest
 from evertick.definitions.catalogue.job import JOB
 from evertick.definitions.parser import parse_definition
 from evertick.settings import Settings
+from tests.definitions.fields_page import fields_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "definitions.md").read_text(encoding="utf-8")
@@ -30,3 +31,8 @@ def test_every_field_is_explained_on_a_page_that_people_wrote():
     """The generated reference lists all of them; that alone teaches nobody when to use one."""
     pages = "".join(page.read_text() for page in DOCS.rglob("*.md") if page.parent.name != "reference")
     assert [name for name in JOB if not re.search(rf"[`{{ ,\n]{name}[`:\]]", pages)] == []
+
+
+def test_the_reference_names_a_time_of_day_as_one():
+    (line,) = [line for line in fields_page().splitlines() if line.startswith("| `expectBy`")]
+    assert line.startswith("| `expectBy` | time of day |")
