@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evertick.model.instant import SECOND
+from evertick.model.instant import SECOND, to_text
 from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIMED_OUT
 from evertick.model.work import Handlers, Secret
 from tests.executors.contract import KEY
@@ -64,6 +64,13 @@ def test_a_run_starts_when_its_hook_agrees_and_the_call_names_the_run(place, gat
         KEY.run_id,
         "1",
     )
+
+
+def test_the_address_of_a_hook_may_hold_the_date(place, gate):
+    hooks = (f"{gate.url}/200?due={{{{ scheduled_for }}}}",)
+    assert place.run(job_of(sh("true"), pre_run_hooks=hooks, post_run_hooks=hooks)).state == SUCCEEDED
+    due = to_text(KEY.scheduled_for).replace(":", "%3A")
+    assert [path for path, _ in gate.asked] == [f"/200?due={due}"] * 2
 
 
 @pytest.mark.parametrize("status", [204, 403, 503])

@@ -174,6 +174,23 @@ def test_in_a_path_it_is_refused_and_not_taken_as_it_is_written(text, line):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("notify: {on_failure: 'https://example.org/{{ date }}'}", id="an address to notify"),
+        pytest.param("notify: {on_failure: {slack: 'https://example.org/{{ date }}'}}", id="an address of a channel"),
+        pytest.param(
+            "constraints: {maxAllowedRunTime: {value: 5m, onViolation: {webhook: 'https://a.b/{{ date }}'}}}",
+            id="an action",
+        ),
+        pytest.param("env: {A: {file: '/run/secrets/{{ date }}'}}", id="the file of a secret"),
+    ],
+)
+def test_where_no_date_is_put_in_its_name_is_refused(text):
+    (error,) = parse_definition(f"command: x\n{text}\n", "a.yaml").errors
+    assert "is taken as it is written: {{ date }} is not replaced in it." in str(error)
+
+
+@pytest.mark.parametrize(
     "words", ["[echo, sh, '{{ date }}']", "[tar, -cf, '{{ date }}', sh]", "[cp, -c, bash, '{{ date }}']"]
 )
 def test_a_word_that_only_looks_like_a_shell_makes_no_shell_text(words):

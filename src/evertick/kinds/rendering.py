@@ -27,10 +27,12 @@ from evertick.model.work import (
     SshCommand,
     Step,
     SubJob,
+    Value,
     Work,
 )
 
 ValueOf = Callable[[Expression], str]
+_as_part_of_a_url = partial(quote, safe="")
 
 
 def render_work(work: Work, value_of: ValueOf) -> Work:
@@ -41,6 +43,8 @@ def render_work(work: Work, value_of: ValueOf) -> Work:
         env=_env(work.env, value_of),
         params=tuple(_param(param, value_of) for param in work.params),
         preconditions=tuple(_condition(one, value_of) for one in work.preconditions),
+        pre_run_hooks=tuple(_address(one, value_of) for one in work.pre_run_hooks),
+        post_run_hooks=tuple(_address(one, value_of) for one in work.post_run_hooks),
         handlers=Handlers(
             *(
                 None if step is None else render_step(step, value_of)
@@ -75,7 +79,7 @@ def _kind(kind: Kind, value_of: ValueOf) -> Kind:
         case HttpCall(url, _method, headers, body):
             return replace(
                 kind,
-                url=render_template(url, value_of, partial(quote, safe="")),
+                url=render_template(url, value_of, _as_part_of_a_url),
                 headers=tuple(
                     (name, render_template(value, value_of) if isinstance(value, str) else value)
                     for name, value in headers
@@ -135,11 +139,15 @@ def _param(param: Param, value_of: ValueOf) -> Param:
     return param if param.default is None else replace(param, default=render_template(param.default, value_of))
 
 
+def _address(value: Value, value_of: ValueOf) -> Value:
+    return render_template(value, value_of, _as_part_of_a_url) if isinstance(value, str) else value
+
+
 def _condition(condition: Condition, value_of: ValueOf) -> Condition:
     match condition.kind:
         case ConditionKind.COMMAND:
             return condition
         case ConditionKind.HTTP:
-            return replace(condition, value=render_template(condition.value, value_of, partial(quote, safe="")))
+            return replace(condition, value=render_template(condition.value, value_of, _as_part_of_a_url))
         case ConditionKind.FILE_EXISTS:
             return replace(condition, value=render_template(condition.value, value_of))

@@ -20,7 +20,7 @@ from evertick.definitions.catalogue.limits import ACTIONS_MAX, JOBS_MAX, PARALLE
 from evertick.definitions.catalogue.words import ACTIONS, KILL_TARGETS
 from evertick.definitions.catalogue.work import SECRET
 from evertick.definitions.fields.notify import read_address
-from evertick.definitions.fields.values import choice_of, duration_of, flag_of, integer_of, job_of
+from evertick.definitions.fields.values import choice_of, duration_of, flag_of, integer_of, job_of, url_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section, contradiction, section_of
 from evertick.model.constraint import (
@@ -94,6 +94,11 @@ def read_constraints(job: Section, own_id: str, report: Report) -> JobConstraint
     return JobConstraints(found, section)
 
 
+def _read_hook(node: Node, field: str, report: Report) -> Value | None:
+    """An address that an executor calls, or the secret that holds it."""
+    return read_address(node, field, report) if isinstance(node, MapNode) else url_of(node, field, report)
+
+
 class _Reader:
     def __init__(self, section: Section, own_id: str, report: Report) -> None:
         self._section, self._own_id, self._report = section, own_id, report
@@ -103,10 +108,10 @@ class _Reader:
         runs = self._limit("maxConcurrentRuns", RUNS_LIMIT, "value", self._count)
         if runs:
             found.append(MaxConcurrentRuns(*runs))
-        before: tuple[Value, tuple[Action, ...]] | None = self._limit("preRunHook", HOOK, "url", read_address)
+        before: tuple[Value, tuple[Action, ...]] | None = self._limit("preRunHook", HOOK, "url", _read_hook)
         if before:
             found.append(PreRunHook(*before))
-        behind: tuple[Value, tuple[Action, ...]] | None = self._limit("postRunHook", HOOK, "url", read_address)
+        behind: tuple[Value, tuple[Action, ...]] | None = self._limit("postRunHook", HOOK, "url", _read_hook)
         if behind:
             found.append(PostRunHook(*behind))
         expected = self._limit("maxExpectedRunTime", TIME_LIMIT, "value", duration_of)

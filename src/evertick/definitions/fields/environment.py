@@ -93,7 +93,7 @@ def read_secret(section: Section, report: Report) -> Secret | None:
         # A secret may come from a reserved variable: it is read there, and not set.
         return None if name is None else Secret("env", name)
     if file is not None:
-        path = line_of(file, section.field("file"), report, longest=PATH_MAX)
+        path = path_of(file, section.field("file"), report, longest=PATH_MAX)
         return None if path is None else Secret("file", path)
     if not section.node.entries:
         hint = "Write {env: NAME} or {file: PATH}."

@@ -40,10 +40,10 @@ def read_notify(node: Node, field: str, named: Mapping[str, Channel], report: Re
 
 
 def read_address(node: Node, field: str, report: Report) -> Value | None:
-    """An address, or the secret that holds it."""
+    """An address to notify, or the secret that holds it."""
     if isinstance(node, MapNode):
         return read_secret(Section(node, field, report, SECRET), report)
-    return url_of(node, field, report)
+    return url_of(node, field, report, has_dates=False)
 
 
 def _snake_cased(node: Node) -> Node:
@@ -85,7 +85,7 @@ def _read_channel(node: Node, field: str, named: Mapping[str, Channel], report: 
         report.error(node, field, f"Unknown channel '{node.value}'.", hint)
         return []
     if not isinstance(node, MapNode):
-        url = url_of(node, field, report)
+        url = url_of(node, field, report, has_dates=False)
         if url is None:
             return []
         return [Slack(url) if urlsplit(url).hostname == _SLACK_HOST else Webhook(url)]
@@ -108,7 +108,7 @@ def _read_channel(node: Node, field: str, named: Mapping[str, Channel], report: 
 
 def _read_webhook(node: Node, field: str, report: Report) -> Webhook | None:
     if not isinstance(node, MapNode):
-        url = url_of(node, field, report)
+        url = url_of(node, field, report, has_dates=False)
         return None if url is None else Webhook(url)
     if all(key.text in SECRET for key, _value in node.entries):
         secret = read_secret(Section(node, field, report, SECRET), report)

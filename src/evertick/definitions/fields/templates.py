@@ -62,6 +62,15 @@ def check_path(node: Node, text: str, field: str, report: Report) -> bool:
     return found is None
 
 
+def check_plain_address(node: Node, text: str, field: str, report: Report) -> bool:
+    """Refuse our names in an address that is called as it is written; False then."""
+    found = shell_variable_for(text) if OPEN in text else None
+    if found is not None:
+        reason = f"'{field}' is taken as it is written: {{{{ {found[0]} }}}} is not replaced in it."
+        report.error(node, field, reason, "Leave it out: the message names the run and its time.")
+    return found is None
+
+
 def check_words(nodes: tuple[Node, ...], words: tuple[str, ...], field: str, report: Report) -> None:
     """The arguments of a program, which may be templates; those of a shell with `-c` are shell text."""
     first = _first_shell_text(words)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from evertick.definitions.catalogue.limits import URL_MAX
 from evertick.definitions.fields.templates import (
     check_path,
+    check_plain_address,
     check_shell_text,
     check_template,
     check_words,
@@ -151,10 +152,11 @@ def name_of(node: Node, text: str, field: str, report: Report) -> str | None:
     return text
 
 
-def url_of(node: Node, field: str, report: Report) -> str | None:
-    """A web address."""
+def url_of(node: Node, field: str, report: Report, *, has_dates: bool = True) -> str | None:
+    """A web address, which dates may be a part of."""
     text = line_of(node, field, report, longest=URL_MAX)
-    if text is None or not check_template(node, text, field, report):
+    check = check_template if has_dates else check_plain_address
+    if text is None or not check(node, text, field, report):
         return None
     checked = without_expressions(text)
     try:
