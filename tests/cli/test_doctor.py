@@ -298,3 +298,4 @@ def test_calendars_that_cannot_be_read_or_end_soon_are_reported(tmp_path):
     assert str(dates["soon"]) in found["soon"]["finding"]
     assert "add the coming days" in found["soon"]["next"]
     assert "gone.ics" in found["gone"]["finding"]
+    assert found["weekends"]["finding"] == "'weekends': every SAT"

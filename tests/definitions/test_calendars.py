@@ -9,10 +9,11 @@ import pytest
 from evertick.definitions.cache import DefinitionCache
 from evertick.definitions.calendars import CalendarError, find_calendar, years_of
 from evertick.definitions.parser import parse_definition
-from evertick.definitions.source import load_folder
+from evertick.definitions.source import load_folder, warnings_at
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.errors import SettingsError
 from evertick.model.calendar import date_of_day
+from evertick.model.instant import from_text
 from evertick.settings import Settings
 
 EVENTS = """BEGIN:VCALENDAR
@@ -169,6 +170,32 @@ def test_a_job_with_one_instant_is_warned(tmp_path):
     settings = settings_of(tmp_path, 'company = {dates = ["2026-12-24"]}')
     result = parsed(settings, "{skip: company}", "{at: '2030-12-24T09:00:00Z'}")
     assert any("does not apply to 'at'" in str(warning) for warning in result.warnings)
+
+
+def test_a_job_without_a_schedule_is_warned(tmp_path):
+    settings = settings_of(tmp_path, 'company = {dates = ["2026-12-24"]}')
+    (warning,) = parse_definition("calendar: {skip: company}\ncommand: x\n", "a.yaml", settings).warnings
+    assert "no effect without a schedule" in str(warning)
+
+
+@pytest.mark.parametrize(
+    ("calendar", "is_over"),
+    [
+        pytest.param("{skip: all}", True, id="every day"),
+        pytest.param("{only: past}", True, id="days that are over"),
+        pytest.param("{only: weekends, skip: weekends}", True, id="the same days"),
+        pytest.param("{only: weekends, skip: past}", False, id="some days"),
+        pytest.param("{only: past, shift: next}", True, id="nowhere to move to"),
+    ],
+)
+def test_a_calendar_that_leaves_no_occurrence_is_warned_of(tmp_path, calendar, is_over):
+    settings = settings_of(
+        tmp_path,
+        'all = {weekdays = ["MON-SUN"]}\nweekends = {weekdays = ["SAT", "SUN"]}\npast = {dates = ["2020-03-02"]}',
+    )
+    job = parsed(settings, calendar, "'0 9 * * *'").job
+    found = warnings_at(job, from_text("2026-03-02T00:00:00Z"))
+    assert ["excludes every occurrence from now on" in str(one) for one in found] == [True] * is_over
 
 
 def test_a_watched_folder_takes_a_changed_file_and_keeps_the_days_of_one_that_is_broken(tmp_path):

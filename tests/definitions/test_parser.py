@@ -10,7 +10,7 @@ from evertick.definitions.catalogue.job import PIPELINE
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.parser import Parsed, parse_definition
 from evertick.definitions.schema import job_schema
-from evertick.definitions.source import past_one_offs
+from evertick.definitions.source import warnings_at
 from evertick.definitions.yaml import read_yaml
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry, Scope
@@ -373,7 +373,7 @@ def test_a_job_with_nothing_to_run_is_an_error(file, text):
 )
 def test_a_one_off_that_is_past_is_warned_of(late_us, is_past):
     job = job_of("schedule:\n  - '@daily'\n  - {at: 2026-03-01T09:00:00Z}\ncommand: x\n")
-    found = past_one_offs(job, from_text("2026-03-01T09:00:00Z") + late_us)
+    found = warnings_at(job, from_text("2026-03-01T09:00:00Z") + late_us)
     assert [("2026-03-01T09:00:00Z" in warning.reason, warning.line) for warning in found] == [(True, 2)] * is_past
 
 

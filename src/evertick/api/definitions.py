@@ -20,7 +20,7 @@ from evertick.api.route_decorators import At, Body, JobId, Routes
 from evertick.definitions.fields.values import job_id_of
 from evertick.definitions.importers.imported import Imported
 from evertick.definitions.parser import parse_definition
-from evertick.definitions.source import past_one_offs, read_source
+from evertick.definitions.source import read_source, warnings_at
 from evertick.errors import Conflict, DefinitionError, InvalidArgument, NotFound
 from evertick.model.job import Job
 from evertick.operations.definition_results import problem_of
@@ -103,11 +103,11 @@ def export_definitions(at: At) -> DefinitionFiles:
 def validate_definition(at: At, body: DefinitionBody) -> Validated:
     """Validate a job file; nothing is written or run."""
     parsed = parse_definition(_clean(body.text), "definition.yaml", at.settings)
-    past = past_one_offs(parsed.job, at.operations.now()) if parsed.job else []
+    from_now_on = warnings_at(parsed.job, at.operations.now()) if parsed.job else []
     return Validated(
         job=parsed.job.id if parsed.job else None,
         errors=tuple(map(problem_of, parsed.errors)),
-        warnings=tuple(map(problem_of, (*parsed.warnings, *past))),
+        warnings=tuple(map(problem_of, (*parsed.warnings, *from_now_on))),
     )
 
 

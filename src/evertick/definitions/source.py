@@ -21,8 +21,9 @@ from evertick.definitions.yaml import SIZE_MAX
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job, Origin
-from evertick.model.schedule import AtSpec
+from evertick.model.schedule import AtSpec, has_calendar
 from evertick.planning.catchup import is_missed
+from evertick.planning.schedules import compile_all, compile_occurrences, next_of
 from evertick.settings import Settings
 
 UNCACHED_SHARE: Final = 50
@@ -293,7 +294,23 @@ def _duplicate(job: Job, twins: list[Job]) -> DefinitionError:
     )
 
 
-def past_one_offs(job: Job, now: Instant) -> list[DefinitionError]:
+def warnings_at(job: Job, now: Instant) -> list[DefinitionError]:
+    """What a job will not do from now on, although its definition is valid."""
+    return [*_past_one_offs(job, now), *_excluded_for_good(job, now)]
+
+
+def _excluded_for_good(job: Job, now: Instant) -> list[DefinitionError]:
+    if not has_calendar(job.schedules) or next_of(compile_all(job.schedules), now) is not None:
+        return []
+    if next_of(compile_occurrences(job.schedules), now) is None:
+        return []
+    origin = job.origins.get("calendar", Origin())
+    reason = f"the calendar of job '{job.id}' excludes every occurrence from now on: it never runs by its schedule."
+    hint = "Correct the calendars it names, in [calendars] of evertick.toml."
+    return [DefinitionError(reason, hint=hint, field="calendar", file=origin.file or job.file, line=origin.line)]
+
+
+def _past_one_offs(job: Job, now: Instant) -> list[DefinitionError]:
     """A warning for each, on the line of the schedule."""
     origin = job.origins.get("schedule", Origin())
     return [

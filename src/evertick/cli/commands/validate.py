@@ -37,7 +37,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
       evertick validate jobs
       evertick validate jobs/report.yaml jobs/sync/pipeline.yaml -o json
     """
-    from evertick.definitions.source import definition_files, load_files, past_one_offs
+    from evertick.definitions.source import definition_files, load_files, warnings_at
     from evertick.errors import NotFound
     from evertick.settings import Settings
 
@@ -51,7 +51,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     found = load_files(dict.fromkeys(files), Settings.load(folder), is_whole=is_whole)
     errors = [error for errors in found.errors.values() for error in errors]
     warnings = [warning for warnings in found.warnings.values() for warning in warnings]
-    warnings += [warning for job in found.jobs.values() for warning in past_one_offs(job, times.now())]
+    warnings += [warning for job in found.jobs.values() for warning in warnings_at(job, times.now())]
     warnings += [warning for job in found.jobs.values() for warning in _unreadable_dotenv(job)]
     warnings += _unplaceable(found.jobs.values(), folder)
     data = {

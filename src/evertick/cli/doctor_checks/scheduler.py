@@ -222,6 +222,7 @@ def check_calendars(settings: Settings) -> Results:
     """A calendar without days for the coming months excludes nothing then, or everything."""
     from evertick.definitions.calendars import CalendarError, find_calendar
     from evertick.model.calendar import date_of_day, day_of_date
+    from evertick.settings.calendars import WEEKDAYS
 
     today = day_of_date(datetime.now(UTC).date())
     for name, _ in settings.calendars:
@@ -232,10 +233,9 @@ def check_calendars(settings: Settings) -> Results:
             continue
         through = found.data_through
         if through is None or through - today >= CALENDAR_DAYS_MIN:
-            yield (
-                OK,
-                f"'{name}': {counted(len(found.days), 'day')}"
-                + ("" if through is None else f", data through {date_of_day(through)}"),
-            )
+            weekdays = [f"every {', '.join(WEEKDAYS[day] for day in found.weekdays)}"] if found.weekdays else []
+            days = [counted(len(found.days), "day")] if found.days or not weekdays else []
+            data = [] if through is None else [f"data through {date_of_day(through)}"]
+            yield OK, f"'{name}': {', '.join((*weekdays, *days, *data))}"
         else:
             yield WARN, f"'{name}' has no data after {date_of_day(through)}", "add the coming days to its dates or file"

@@ -57,6 +57,9 @@ def apply_calendar(
     if specs and all(isinstance(spec, AtSpec) for spec in specs):
         reason = "'calendar' does not apply to 'at': a job that names its day runs on that day."
         report.warn(node, "calendar", reason, "Remove 'calendar'.")
+    if not specs:
+        reason = "'calendar' has no effect without a schedule: it chooses the days of its occurrences."
+        report.warn(node, "calendar", reason, "Add 'schedule', or remove 'calendar'.")
     for spec in specs:
         if rule.shift is not None and _is_all_day(spec):
             reason = f"'shift' cannot move '{spec}': it is due all day, and would start a whole day's runs twice."
