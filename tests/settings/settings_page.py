@@ -82,4 +82,4 @@ def _default(setting: Setting) -> str:
 
 
 def _variable(setting: Setting) -> str:
-    return f"`{setting.variable}`" if setting.kind.word != "table of receivers" else ""
+    return f"`{setting.variable}`" if setting.variable else ""

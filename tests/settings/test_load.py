@@ -150,6 +150,29 @@ class TestWhatIsWrong:
     def test_all_errors_are_reported_at_once(self, written):
         assert len(complaints(written, "a = 1\nport = 'x'", {"EVERTICK_WEB": "maybe"}, host=3)) == 4
 
+    def test_each_calendar_and_each_blackout_has_a_line(self, written):
+        window = 'to = "2027-03-07T04:00"\nall = true\n'
+        text = (
+            '[calendars]\na = {weekdays = "XX"}\n[calendars.b]\nday = 1\n'
+            f'[[blackouts]]\nfrom = "2027-03-06T22:00"\n{window}[[blackouts]]\nfrom = "noon"\n{window}'
+        )
+        found = complaints(written, text)
+        assert [line.split("evertick.toml:")[1].partition(":")[0] for line in found] == ["2", "3", "9"]
+
+    def test_a_blackout_knows_its_line(self, written):
+        window = 'from = "2027-03-06T22:00"\nto = "2027-03-07T04:00"\nall = true\n'
+        found = written(f"port = 1\n[[blackouts]]\n{window}\n[[blackouts]]\n{window}")
+        assert [one.origin.rpartition(":")[2] for one in found.blackouts] == ["2", "7"]
+
+    def test_a_variable_cannot_set_what_only_the_file_can(self, written):
+        found = written("port = 1", {"EVERTICK_CALENDARS": "x"})
+        assert "EVERTICK_CALENDARS has no effect. Write 'calendars' into evertick.toml." in found.warnings
+        assert {line.key for line in lines(found) if not line.variable} == {
+            "calendars",
+            "blackouts",
+            "notifications.channels",
+        }
+
     @pytest.mark.parametrize("key", catalogue())
     def test_an_empty_text_is_not_a_value_of_any_setting(self, tmp_path, key):
         (told,) = complaints(Settings.load, tmp_path, UTC, {key: " "})
@@ -251,7 +274,7 @@ class TestChannels:
 
 class TestTheTable:
     def test_every_variable_is_of_one_setting(self):
-        variables = [setting.variable for setting in catalogue().values()]
+        variables = [setting.variable for setting in catalogue().values() if setting.variable]
         assert len(set(variables)) == len(variables)
 
     def test_every_default_may_be_written(self):

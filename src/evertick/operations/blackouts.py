@@ -170,7 +170,10 @@ def _whole_second(context: Context, at: Moment, timezone: str | None, now: Insta
 
 def _declared(context: Context, now: Instant) -> list[Blackout]:
     file, rules = context.declared_blackouts
-    return [_from_settings(f"settings-{number}", rule, file, context, now) for number, rule in enumerate(rules, 1)]
+    return [
+        _from_settings(f"settings-{number}", rule, rule.origin or file, context, now)
+        for number, rule in enumerate(rules, 1)
+    ]
 
 
 def _from_settings(number: str, rule: BlackoutRule, file: str, context: Context, now: Instant) -> Blackout:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -28,6 +28,8 @@ class BlackoutRule:
     jobs: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     is_for_all: bool = False
+    origin: str = field(default="", compare=False)
+    """The file and line it is in."""
 
     def concerns(self, job_id: str, tags: Collection[str]) -> bool:
         return concerns(self.is_for_all, self.jobs, self.tags, job_id, tags)
@@ -104,4 +106,4 @@ def _show(value: tuple[BlackoutRule, ...]) -> str:
     return ", ".join(f"{one.start:%Y-%m-%d %H:%M} to {one.end:%Y-%m-%d %H:%M}" for one in value)
 
 
-BLACKOUTS: Final = Kind("list of blackouts", _blackouts, _show)
+BLACKOUTS: Final = Kind("list of blackouts", _blackouts, _show, has_variable=False)

@@ -148,4 +148,4 @@ def _shown(source: CalendarSource) -> str:
     return "+".join(parts)
 
 
-CALENDARS: Final = Kind("table of calendars", _calendars, _show)
+CALENDARS: Final = Kind("table of calendars", _calendars, _show, has_variable=False)

@@ -89,4 +89,4 @@ def _way(channel: Channel) -> str:
             return " ".join(to)
 
 
-CHANNELS: Final = Kind("table of receivers", _channels, _show)
+CHANNELS: Final = Kind("table of receivers", _channels, _show, has_variable=False)

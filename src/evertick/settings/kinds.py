@@ -42,6 +42,8 @@ class Kind(Generic[Read]):
     """Relative to the file it is written in."""
     is_secret: bool = False
     """An environment variable may contain the value itself; a file only says where it is stored."""
+    has_variable: bool = True
+    """Whether an environment variable can set it; tables of tables are written in the file only."""
 
 
 def count(least: int, most: int = 1_000_000_000, *, none: bool = False) -> Kind[int | None]:

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from evertick.errors import SettingsError
 from evertick.model.work import Secret, Value
 from evertick.settings.blackouts import BLACKOUTS
 from evertick.settings.calendars import CALENDARS, place_calendars
 from evertick.settings.catalogue import Made, build, catalogue, parts
-from evertick.settings.channels import CHANNELS
 from evertick.settings.kinds import InvalidSetting
-from evertick.settings.parts import Setting, Values
+from evertick.settings.parts import Setting, Values, variable_of
 from evertick.settings.zone import system_timezone
 
 FILE_NAME: Final = "evertick.toml"
 CONFIG: Final = "EVERTICK_CONFIG"
 FILE_MAX: Final = 1 << 20
+
+_Piece: TypeAlias = tuple[object, str]
+"""A part of a setting, and its file and line."""
 
 
 @dataclass(slots=True)
@@ -32,18 +34,31 @@ class _Found:
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def take(self, setting: Setting, written: object, origin: str, base: Path | None) -> None:
+    def take(
+        self, setting: Setting, written: object, origin: str, base: Path | None, pieces: Sequence[_Piece] = ()
+    ) -> None:
+        """`pieces` are the parts of a table that have lines of their own: an error is reported there, and all are."""
+        wrong = [place for one, place in pieces if not self._is_valid(setting, one, place)]
+        if wrong or not self._is_valid(setting, written, origin):
+            return
+        value = _placed(setting, setting.kind.read(written), base)
+        if setting.kind is BLACKOUTS:
+            places = [place for _, place in pieces] or [origin] * len(value)
+            value = tuple(replace(rule, origin=place) for rule, place in zip(value, places, strict=True))
+        self.values[setting.key] = value
+        self.origins[setting.key] = origin
+
+    def _is_valid(self, setting: Setting, written: object, origin: str) -> bool:
         try:
             if isinstance(written, str) and not written.strip():
                 raise InvalidSetting("it is empty", "Write a value, or remove the setting to use the default.")
-            value = setting.kind.read(written)
+            setting.kind.read(written)
         except InvalidSetting as unfit:
             reason, hint = unfit.args
             shown = "" if setting.kind.is_secret or not isinstance(written, str | int | float) else f" is {written!r}:"
             self.problems.append(f"{origin}: '{setting.key}'{shown or ':'} {reason}. {hint}".rstrip())
-            return
-        self.values[setting.key] = _placed(setting, value, base)
-        self.origins[setting.key] = origin
+            return False
+        return True
 
 
 def load(cls: type[Made], folder: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Made:
@@ -112,7 +127,9 @@ def _from_table(table: Mapping[str, object], above: tuple[str, ...], file: Path,
         line = line_of(text, place)
         origin = f"{file}:{line}" if line else str(file)
         if key in catalogue():
-            found.take(catalogue()[key], value, origin, file.parent)
+            setting = catalogue()[key]
+            pieces = [(one, f"{file}:{number}") for one, number in _pieces(setting, value, place, text) if number]
+            found.take(setting, value, origin, file.parent, pieces)
         elif key in names and isinstance(value, Mapping):
             _from_table(value, place, file, text, found)
         elif key in names:
@@ -121,13 +138,27 @@ def _from_table(table: Mapping[str, object], above: tuple[str, ...], file: Path,
             found.problems.append(f"{origin}: unknown setting '{key}'. {suggestion(key)}")
 
 
+def _pieces(setting: Setting, value: object, place: tuple[str, ...], text: str) -> Iterator[tuple[object, int | None]]:
+    """Each calendar and each blackout of the settings, with its line."""
+    if setting.kind is CALENDARS and isinstance(value, Mapping):
+        yield from (({name: one}, line_of(text, (*place, name))) for name, one in value.items())
+    elif setting.kind is BLACKOUTS and isinstance(value, list):
+        headers = _lines_of_tables(text, place)
+        if len(headers) == len(value):
+            yield from (([one], number) for one, number in zip(value, headers, strict=True))
+
+
+def _lines_of_tables(text: str, place: tuple[str, ...]) -> list[int]:
+    """Where the tables of a list, `[[name]]`, begin."""
+    lines = enumerate(text.splitlines(), 1)
+    headers = [(number, re.match(r"\s*\[\[([^\]]+)\]\]", line)) for number, line in lines]
+    return [number for number, header in headers if header and _names(header[1]) == place]
+
+
 def _from_environment(environ: Mapping[str, str], found: _Found) -> Iterator[str]:
     """Read the variables; returns probable typing mistakes. An empty variable counts as not set."""
-    variables = {
-        setting.variable: setting
-        for setting in catalogue().values()
-        if setting.kind not in (CHANNELS, CALENDARS, BLACKOUTS)
-    }
+    variables = {setting.variable: setting for setting in catalogue().values() if setting.variable}
+    in_file = {variable_of(setting.key): setting.key for setting in catalogue().values() if not setting.variable}
     for name, setting in variables.items():
         text = environ.get(name, "").strip()
         if text and setting.kind.is_secret and text.partition(":")[0] not in {"env", "file"}:
@@ -138,7 +169,9 @@ def _from_environment(environ: Mapping[str, str], found: _Found) -> Iterator[str
     known = [*variables, CONFIG]
     slips = []
     for name in sorted(environ):
-        if name.startswith("EVERTICK_") and name not in variables and environ[name].strip():
+        if name in in_file and environ[name].strip():
+            slips.append(f"{name} has no effect. Write '{in_file[name]}' into {FILE_NAME}.")
+        elif name.startswith("EVERTICK_") and name not in variables and environ[name].strip():
             near = get_close_matches(name, known, n=1, cutoff=0.87)
             if near and near[0] != name:
                 slips.append(f"{name} is not a setting. Did you mean {near[0]}?")

@@ -460,7 +460,8 @@ class Setting(NamedTuple):
 
     @property
     def variable(self) -> str:
-        return variable_of(self.key)
+        """Empty: only the file can set it."""
+        return variable_of(self.key) if self.kind.has_variable else ""
 
     def value_in(self, settings: Values) -> object:
         found: object = settings
