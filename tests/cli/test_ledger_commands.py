@@ -211,6 +211,13 @@ def test_history_is_filtered(folder, options, states):
     assert [row["state"] for row in json.loads(result.stdout)["items"]] == states
 
 
+@pytest.mark.parametrize("time", ["-1h30m", "1h30m"])
+def test_why_takes_a_relative_time_as_it_is_written_elsewhere(folder, time):
+    result = run("why", "etl", time, "--folder", folder)
+    assert code_of(result) == 0
+    assert result.stdout.startswith("etl  2027-01-15 06:00 UTC   skipped: overlap")
+
+
 def test_why_has_a_heading_and_sentences(folder):
     result = run("why", "etl", "2027-01-15T06:00", "--folder", folder)
     lines = result.stdout.splitlines()

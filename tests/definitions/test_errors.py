@@ -405,6 +405,7 @@ def told(text, file="jobs/report.yaml"):
         pytest.param("input: {}\n", 1, 1, "input", "belongs to a pipeline", id="a pipeline's field in a job"),
         # values
         pytest.param("command: x\nname:\n", 2, 1, "name", "'name' has no value", id="a name without a value"),
+        pytest.param("command: x\nworkingDir: ~\n", 2, 1, "workingDir", 'Write workingDir: "~" for', id="a bare ~"),
         pytest.param("command: x\nname: []\n", 2, 7, "name", "must be a text, not a list", id="a list as a name"),
         pytest.param("command: x\nname: '  '\n", 2, 7, "name", "'name' is empty", id="a blank name"),
         pytest.param("command: x\nname: '!!!'\n", 2, 7, "name", "'!!!' gives no job id", id="a name without letters"),

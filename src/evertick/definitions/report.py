@@ -114,9 +114,10 @@ class Section:
             return None
         key, value = found
         if isinstance(value, ScalarNode) and value.value is None:
-            self.report.error(
-                key, self.field(name), f"'{self.field(name)}' has no value.", "Write one, or remove the field."
-            )
+            hint = "Write one, or remove the field."
+            if value.text == "~":
+                hint = f'In YAML a bare ~ is nothing. Write {name}: "~" for the home folder.'
+            self.report.error(key, self.field(name), f"'{self.field(name)}' has no value.", hint)
             return None
         return value
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 import click
@@ -16,7 +17,16 @@ if TYPE_CHECKING:
     from evertick.operations.results.requests import Why
 
 
-@click.command()
+_AGO: Final = re.compile(r"-(?:[0-9]+[dhms])+")
+
+
+class _TimeCommand(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`-2d` is a time, which `2d` is too, and not an option."""
+        return super().parse_args(ctx, [word[1:] if _AGO.fullmatch(word) else word for word in args])
+
+
+@click.command(cls=_TimeCommand)
 @click.argument("job", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
 @click.argument("time", required=False)
 @target_options
@@ -24,12 +34,13 @@ if TYPE_CHECKING:
 def why(job: str, time: str | None, target: Target, output: str) -> None:
     """Explain why an occurrence ran, was skipped or is waiting.
 
-    TIME without an offset is in the job's time zone; the default is the newest occurrence. RUN_ID may be shortened to a
-    unique prefix. The exit code is 0 whatever the result.
+    TIME without an offset is in the job's time zone, and may be relative, such as -2h; the default is the newest
+    occurrence. RUN_ID may be shortened to a unique prefix. The exit code is 0 whatever the result.
 
     \b
     Examples:
       evertick why hourly-etl 2026-03-02T03:00
+      evertick why hourly-etl -2h
       evertick why hourly-etl@2026-03-02T02:00:00Z -o json
     """
     with target.operations() as operations:
