@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -144,6 +145,15 @@ def test_a_terminal_shows_the_output_and_the_states_of_steps(tmp_path):
     assert "✓" in shown
     assert "✗" in shown
     assert "\x1b[?25h" in shown, "the cursor is given back"
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_the_values_of_items(tmp_path):
+    text = 'steps:\n- name: region\n  each: [eu, "\\e]0;owned\\a"]\n  command: exit 0\n- {name: b, command: exit 0}\n'
+    shown = on_a_terminal("run", job(tmp_path, text))
+    assert "region[0] eu" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+    assert "owned" in shown
+    assert "\x1b]0;" not in shown
 
 
 @pytest.mark.slow

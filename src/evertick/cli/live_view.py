@@ -14,6 +14,7 @@ import click
 from evertick.cli.output import note
 from evertick.cli.tables import STATE_STYLES, clean, is_terminal
 from evertick.model.duration import duration_text
+from evertick.model.steps import cut
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _UNSAFE = re.compile(rb"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]")
 MARKS = {"succeeded": "✓", "failed": "✗", "timed_out": "✗", "lost": "✗", "cancelled": "✗", "skipped": "–"}
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+ITEM_MAX = 40
 LIVE_STEPS_MAX = 12
 """Lines of the terminal for the steps while output scrolls."""
 
@@ -34,6 +36,8 @@ class Step(NamedTuple):
     detail: str = ""
     prefix: str = ""
     """The lines of the tree that lead to it."""
+    item: str = ""
+    """The value of an item of a step with `each`."""
 
 
 class Display(Protocol):
@@ -181,7 +185,9 @@ class LiveDisplay:
             grid.add_row(
                 Text(mark, style=style),
                 Text.assemble(
-                    (step.prefix if is_whole else "", "dim"), (clean(step.name), "bold" if is_running else "")
+                    (step.prefix if is_whole else "", "dim"),
+                    (clean(step.name), "bold" if is_running else ""),
+                    (clean(f" {cut(step.item, ITEM_MAX)}") if step.item else "", "dim"),
                 ),
                 Text("" if taken is None else duration_text(round(taken * 1_000_000)), style="dim"),
                 Text(clean(f"{told}{_why(step)}"), style=style, overflow="ellipsis", no_wrap=True),

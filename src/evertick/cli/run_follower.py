@@ -137,4 +137,4 @@ class Follower:
 
 
 def _step(step: runs.Step) -> Step:
-    return Step(step.name, step.state, step.duration_seconds, step.exit_code, step.detail)
+    return Step(step.name, step.state, step.duration_seconds, step.exit_code, step.detail, item=step.item or "")
