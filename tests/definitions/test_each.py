@@ -85,6 +85,7 @@ STEP = "steps:\n  - name: a\n    command: x\n"
         pytest.param(STEP + "    each: {matrix: {n: [1]}, values: [a]}\n", "contradict each other", id="two lists"),
         pytest.param(STEP + "    each: [a]\n    matrix: {n: [1]}\n", "contradict each other", id="each and matrix"),
         pytest.param(STEP + "    each: [a]\n    repeat: {interval: 1s}\n", "an item runs once", id="each and repeat"),
+        pytest.param(STEP + "    matrix: {}\n", "'steps[0].matrix' is an empty map.", id="an empty matrix"),
         pytest.param(STEP + "    matrix: [a]\n", "must be a map of lists, not a list", id="a list as a matrix"),
         pytest.param(
             STEP + "    matrix: {n: 1}\n", "'steps[0].matrix.n' must be a list, not the number 1", id="no list"

@@ -27,6 +27,7 @@ schedule: "* * * * *"
 # Retry a failed run.
 # retryPolicy: {maxRetries: 2, retryDelay: 10s}
 
+# It runs in the folder of this file, so './hello.sh' is a script beside it; workingDir changes that.
 command: echo "hello at $EVERTICK_RUN_SCHEDULED_FOR"
 """
 

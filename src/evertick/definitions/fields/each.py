@@ -119,8 +119,8 @@ def _text(node: Node, field: str, report: Report) -> str | None:
 
 def _matrix(node: Node, field: str, report: Report) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(node, MapNode) or not node.entries:
-        hint = "Write {region: [eu, us], size: [s, l]}."
-        report.error(node, field, f"'{field}' must be a map of lists, not {kind_of(node)}.", hint)
+        wrong = "is an empty map" if isinstance(node, MapNode) else f"must be a map of lists, not {kind_of(node)}"
+        report.error(node, field, f"'{field}' {wrong}.", "Write {region: [eu, us], size: [s, l]}.")
         return ()
     found: list[tuple[str, tuple[str, ...]]] = []
     for key, value in node.entries:
