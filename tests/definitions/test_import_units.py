@@ -127,6 +127,18 @@ class TestSystemd:
         assert [str(spec).partition(" (")[0] for spec in job.schedules] == ["0 * * * *"]
         assert job.steps[0].kind == Command(("/bin/echo", "100%"))
 
+    def test_variables_are_expanded_as_systemd_does(self):
+        service = (
+            "[Service]\nEnvironment='OPTIONS=-v --fast' DAY=100%%\n"
+            "ExecStart=/bin/sh -c 'for one in $OPTIONS; do echo $one ${DAY} $$; done' $OPTIONS x$DAY\n"
+        )
+        imported = read_systemd_files({"x.timer": TIMER, "x.service": service})
+        (job,) = jobs_of(imported).values()
+        text = "for one in $OPTIONS; do echo $one 100% $; done"
+        assert job.steps[0].kind == Command(("/bin/sh", "-c", text, "-v", "--fast", "x$DAY"))
+        assert dict(job.work.env) == {"OPTIONS": "-v --fast", "DAY": "100%"}
+        assert "is not expanded" not in told(imported)
+
     def test_an_interval_and_a_start_of_the_machine(self):
         timer = "[Timer]\nOnBootSec=5min\nOnUnitActiveSec=15min\nUnit=poll-now.service\n"
         service = "[Service]\nExecStart=/bin/true\n"
@@ -175,6 +187,16 @@ class TestSystemd:
                 {"x.timer": TIMER, "x.service": "[Service]\nExecStart=/bin/echo %h $HOME\n"},
                 "the specifier '%h' is not expanded",
                 id="a specifier",
+            ),
+            pytest.param(
+                {"x.timer": TIMER, "x.service": "[Service]\nExecStart=/bin/true\nEnvironment=A=%h/x\n"},
+                "3: Environment: the specifier '%h' is not expanded",
+                id="a specifier in a variable",
+            ),
+            pytest.param(
+                {"x.timer": TIMER, "x.service": "[Service]\nExecStart=/bin/true\nWorkingDirectory=%S/x\n"},
+                "3: WorkingDirectory: the specifier '%S' is not expanded",
+                id="a specifier in a folder",
             ),
             pytest.param(
                 {"x.timer": TIMER, "x.service": "[Service]\nExecStart=/bin/true\nTimeoutStartSec=1.5\n"},

@@ -210,16 +210,19 @@ def _read_service(service: _Unit, notes: list[Note]) -> dict[str, object]:
         for word in _words(text):
             name, equals, value = word.partition("=")
             if equals:
-                env[name] = value
+                env[name] = _without_specifiers(value, place, notes)
             else:
                 notes.append(_note(place, f"'{word}' has no value."))
     if env:
         fields["env"] = {name: escape_references(value) for name, value in env.items()}
     # Without the line, systemd starts a service of the system in the root folder.
-    fields["workingDir"] = (service.last("WorkingDirectory") or "").removeprefix("-") or "/"
-    user = service.last("User")
-    if user and user != "root":
-        fields["user"] = user
+    folder, user = (
+        [_without_specifiers(text, place, notes) for text, place in service.all(key)[-1:]]
+        for key in ("WorkingDirectory", "User")
+    )
+    fields["workingDir"] = "".join(folder).removeprefix("-") or "/"
+    if user and user != ["root"]:
+        fields["user"] = user[0]
     # systemd ends a oneshot by the first, other services by the second.
     for key in ("TimeoutStartSec", "RuntimeMaxSec"):
         for text, place in service.all(key)[-1:]:
@@ -245,7 +248,7 @@ def _read_steps(service: _Unit, env: Mapping[str, str], notes: list[Note]) -> It
             marks = prefix[0] if prefix else ""
             for mark in marks.replace("-", ""):
                 notes.append(_note(place, f"'{mark}' before the command has no counterpart."))
-            words = [_expanded(word, env, place, notes) for word in _words(text[len(marks) :])]
+            words = [one for word in _words(text[len(marks) :]) for one in _expanded(word, env, place, notes)]
             name = base if len(commands) == 1 else f"{base}-{number}"
             step: dict[str, object] = {"name": name, "command": words}
             if before:
@@ -256,21 +259,31 @@ def _read_steps(service: _Unit, env: Mapping[str, str], notes: list[Note]) -> It
             yield step
 
 
-def _expanded(word: str, env: Mapping[str, str], place: Note, notes: list[Note]) -> str:
-    """A word as systemd hands it to the program: `$$` and `%%` are one sign, variables of the unit are put in."""
+def _expanded(word: str, env: Mapping[str, str], place: Note, notes: list[Note]) -> list[str]:
+    """A word as systemd hands it to the program: `$$` and `%%` are one sign, variables of the unit are put in.
+
+    systemd expands `${NAME}` anywhere, and `$NAME` only where it is the whole word, which can become several. In the
+    text of a shell `$NAME` is the shell's.
+    """
+
+    def value_of(name: str, written: str) -> str:
+        if name not in env:
+            notes.append(_note(place, f"'{written}' is not expanded: the unit does not set it. Use a shell command."))
+        return env.get(name, written)
 
     def variable(found: re.Match[str]) -> str:
-        if found[0] == "$$":
-            return "$"
-        name = found[1] or found[2]
-        if name not in env:
-            notes.append(_note(place, f"'{found[0]}' is not expanded: the unit does not set it. Use a shell command."))
-            return found[0]
-        return env[name]
+        return "$" if found[0] == "$$" else value_of(found[1], found[0])
 
-    for specifier in re.findall(r"%[^%]", word.replace("%%", "")):
+    if whole := re.fullmatch(r"\$(\w+)", word):
+        return _words(value_of(whole[1], word))
+    return [re.sub(r"\$\$|\$\{(\w+)\}", variable, _without_specifiers(word, place, notes))]
+
+
+def _without_specifiers(text: str, place: Note, notes: list[Note]) -> str:
+    """`%%` is one sign; a specifier such as `%h` stays, with a note."""
+    for specifier in re.findall(r"%[^%]", text.replace("%%", "")):
         notes.append(_note(place, f"the specifier '{specifier}' is not expanded. Write its value."))
-    return re.sub(r"\$\$|\$\{(\w+)\}|\$(\w+)", variable, word).replace("%%", "%")
+    return text.replace("%%", "%")
 
 
 def _left_over(unit: _Unit, carried: Iterable[str]) -> Iterator[Note]:
