@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evertick.model.blackout import Blackout
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
 from evertick.model.policy import Policy
@@ -72,6 +74,22 @@ def test_a_start_delayed_by_jitter_counts_in_its_own_minute():
     crowd = count_starts(jobs, NINE - MINUTE, NINE + HOUR - MINUTE)
     assert crowd.minutes == dict(sorted(Counter(starts_at(job, NINE) // MINUTE * MINUTE for job in jobs).items()))
     assert len(crowd.minutes) > 3, "the jobs are spread"
+
+
+@pytest.mark.parametrize("schedules", [HOURLY, MINUTELY, OFTEN])
+def test_what_is_due_in_a_blackout_does_not_count(schedules):
+    inside = (Blackout(NINE + HOUR, NINE + 2 * HOUR), Blackout(NINE + 90 * MINUTE, NINE + 3 * HOUR))
+    free, held = Job("free", "", schedules), Job("held", "", schedules, blackouts=inside)
+    whole = count_starts([free], NINE, NINE + 4 * HOUR).minutes
+    both = count_starts([free, held], NINE, NINE + 4 * HOUR).minutes
+    is_inside = {minute: NINE + HOUR <= minute < NINE + 3 * HOUR for minute in whole}
+    assert both == {minute: count * (1 if is_inside[minute] else 2) for minute, count in whole.items()}
+
+
+def test_the_due_time_decides_whether_a_delayed_start_is_in_a_blackout():
+    held = replace(delayed("a"), blackouts=(Blackout(NINE + HOUR, NINE + 2 * HOUR),))
+    starts = [starts_at(held, NINE + number * HOUR) // MINUTE * MINUTE for number in (0, 2, 3)]
+    assert list(count_starts([held], NINE, NINE + 4 * HOUR - 1).minutes) == starts
 
 
 def test_what_was_due_before_and_starts_later_by_jitter_counts_too():

@@ -425,3 +425,16 @@ def test_a_blackout_is_added_after_a_preview_and_removed(page, web_server, brows
     dialog.get_by_role("button", name="Remove blackout").click()
     expect(page.get_by_text("No blackouts")).to_be_visible()
     assert web_server.get("/blackouts?over=true")["items"] == []
+
+
+def test_the_page_of_a_job_says_which_of_its_next_starts_are_in_a_blackout(page, web_server):
+    _first, second, *_ = web_server.get("/jobs/etl/upcoming")["items"]
+    window = {"from": second["scheduled_for"], "to": "+60d", "jobs": ["etl"], "reason": "Freeze"}
+    added = web_server.post("/blackouts", window)["blackout"]
+    try:
+        page.goto(f"{web_server.url}/jobs/etl")
+        expect(page.locator(".fires li").nth(0)).not_to_contain_text("Freeze")
+        expect(page.locator(".fires li").nth(1)).to_contain_text("in the blackout from")
+        expect(page.locator(".fires").get_by_text("Freeze")).to_have_count(1)
+    finally:
+        web_server.delete(f"/blackouts/{added['id']}")

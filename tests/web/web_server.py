@@ -72,6 +72,12 @@ class WebServer:
         with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
             return json.load(answer)
 
+    def delete(self, path: str) -> Any:
+        headers = {"authorization": f"Bearer {self.token}"}
+        request = urllib.request.Request(f"{self.url}/api/v1{path}", headers=headers, method="DELETE")
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+            return json.load(answer)
+
     def new_token(self, role: str) -> str:
         request = urllib.request.Request(
             f"{self.url}/api/v1/tokens",

@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from evertick.errors import EvertickError
-from evertick.model.blackout import blackout_at
+from evertick.model.blackout import Blackout, blackout_at, split_stretch
 from evertick.model.instant import DAY, MINUTE, SECOND, Instant, to_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SkipReason
@@ -284,19 +284,22 @@ class BusyMinutes(NamedTuple):
 
 
 def count_starts(jobs: Iterable[Job], after: Instant, until: Instant) -> BusyMinutes:
-    """The starts of jobs, minute by minute: all of them, or of a shorter time all of them."""
-    shared: Counter[tuple[ScheduleSpec, ...]] = Counter()
+    """The starts of jobs, minute by minute, outside of blackouts: all of them, or of a shorter time all of them."""
+    shared: Counter[tuple[tuple[ScheduleSpec, ...], tuple[Blackout, ...]]] = Counter()
     delayed: list[tuple[Job, Sequence[Schedule]]] = []
     for job in jobs:
         # Each job with jitter has delays of its own, so it shares its starts with no other.
         if job.policy.jitter_us and (schedules := _compiled(job.schedules)):
             delayed.append((job, schedules))
         else:
-            shared[job.schedules] += 1
-    groups = [(schedules, count) for specs, count in shared.items() if (schedules := _compiled(specs))]
+            near = tuple(one for one in job.blackouts if one.start <= until and one.end > after)
+            shared[job.schedules, near] += 1
+    groups = [
+        (schedules, blackouts, count) for (specs, blackouts), count in shared.items() if (schedules := _compiled(specs))
+    ]
 
     def looks() -> int:
-        plain = sum(_looks(one, after, until) for one, _ in groups)
+        plain = sum(_looks(one, after, until) for one, _, _ in groups)
         return plain + sum(count_of(one, after - job.policy.jitter_us, until) for job, one in delayed)
 
     while (until - after) // MINUTE > 1 and looks() > COUNTED_MAX:
@@ -304,19 +307,27 @@ def count_starts(jobs: Iterable[Job], after: Instant, until: Instant) -> BusyMin
     found: Counter[Instant] = Counter()
     for job, schedules in delayed:
         for due in occurrences(schedules, after - job.policy.jitter_us, until):
-            if after < (start := starts_at(job, due)) <= until:
+            if blackout_at(job.blackouts, due) is None and after < (start := starts_at(job, due)) <= until:
                 found[start // MINUTE * MINUTE] += 1
-    for schedules, count in groups:
-        if count_of(schedules, after, until) <= (until - after) // MINUTE:
-            for at in occurrences(schedules, after, until):
-                found[at // MINUTE * MINUTE] += count
-            continue
-        # Due more often than once a minute: counted by minutes, however often that is.
-        for minute in range((after + 1) // MINUTE * MINUTE, until + 1, MINUTE):
-            number = count_of(schedules, max(after, minute - 1), min(until, minute + MINUTE - 1))
-            if number:
-                found[minute] += count * number
+    for schedules, blackouts, count in groups:
+        for begin, end, inside in split_stretch(blackouts, after, until):
+            if inside is None:
+                _count_minutes(schedules, begin, end, count, found)
     return BusyMinutes(dict(sorted(found.items())), until)
+
+
+def _count_minutes(
+    schedules: Sequence[Schedule], after: Instant, until: Instant, count: int, found: Counter[Instant]
+) -> None:
+    if count_of(schedules, after, until) <= (until - after) // MINUTE:
+        for at in occurrences(schedules, after, until):
+            found[at // MINUTE * MINUTE] += count
+        return
+    # Due more often than once a minute: counted by minutes, however often that is.
+    for minute in range((after + 1) // MINUTE * MINUTE, until + 1, MINUTE):
+        number = count_of(schedules, max(after, minute - 1), min(until, minute + MINUTE - 1))
+        if number:
+            found[minute] += count * number
 
 
 def _compiled(specs: tuple[ScheduleSpec, ...]) -> Sequence[Schedule]:

@@ -4,7 +4,7 @@ import type { Fire } from "../api/types";
 import { offsetMs } from "../time/zones";
 import { Time } from "./time";
 
-type Due = Pick<Fire, "scheduled_for" | "local" | "offset" | "timezone"> & { note?: string | null; action?: Fire["action"]; starts_at?: string | null };
+type Due = Pick<Fire, "scheduled_for" | "local" | "offset" | "timezone"> & { note?: string | null; detail?: string; action?: Fire["action"]; starts_at?: string | null };
 
 const ACTIONS = {
   stop: { word: "stops", tip: "Stops the active run; starts nothing" },
@@ -53,6 +53,7 @@ export function Fires({ fires }: { fires: Due[] }) {
             </div>
             <Start fire={fire} />
             {fire.note && <div class="fires-note small">{fire.note}</div>}
+            {fire.detail && fire.detail !== before?.detail && <div class="fires-note small">{fire.detail}</div>}
           </li>
         );
       })}
