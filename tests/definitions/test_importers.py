@@ -119,8 +119,12 @@ RANDOM_DELAY=4
             Command(("run-parts /etc/hourly",), is_shell=True),
             Command(("sync",), is_shell=True),
         ]
-        assert "2: the user 'www'" in told(imported)
-        assert "1: the user" not in told(imported)
+        assert [job.work.user for job in jobs.values()] == [None, "www"]
+        assert "lines of root run as the user of the scheduler" in told(imported)
+
+    def test_without_a_line_of_root_nothing_is_said_of_it(self):
+        assert "root" not in told(read_crontab("5 4 * * * www sync\n", "x", is_system=True))
+        assert "root" not in told(read_crontab("5 4 * * * sync\n", "x"))
 
     @pytest.mark.parametrize(
         ("written", "command"),

@@ -35,6 +35,8 @@ _OVERLAP: Final = (
     "cron starts a job although its last run is still active; here that occurrence is skipped. "
     "Write 'overlap: parallel(2)' where it should run."
 )
+_ROOT: Final = "root"
+_AS_ROOT: Final = "lines of root run as the user of the scheduler. Write 'user: root' where that is another one."
 
 
 def read_crontab(text: str, source: str, *, is_system: bool = False, timezone: str | None = None) -> Imported:
@@ -67,6 +69,8 @@ def read_crontab(text: str, source: str, *, is_system: bool = False, timezone: s
         comment = ""
     if drafts:
         notes.append(Note(None, _OVERLAP))
+    if is_system and any("user" not in one.fields for one in drafts):
+        notes.append(Note(None, _AS_ROOT))
     return finish(drafts, notes, source)
 
 
@@ -90,8 +94,7 @@ def _read_entry(
         return []
     schedule = parts[0] if is_alias else " ".join(parts[:_FIELDS])
     own: list[Note] = []
-    if is_system and parts[columns - 1] != "root":
-        own.append(Note(number, f"the user '{parts[columns - 1]}': a job runs as the user of the scheduler."))
+    user = parts[columns - 1] if is_system else _ROOT
     if schedule.lower() == "@reboot":
         notes.append(Note(number, f"'{parts[columns]}' is not converted: @reboot is not a time."))
         return []
@@ -110,6 +113,8 @@ def _read_entry(
         fields["env"] = carried
     # cron starts a command in HOME, which a crontab may set.
     fields["workingDir"] = env.get("HOME", "~")
+    if user != _ROOT:
+        fields["user"] = user
     if shell == _SHELL:
         fields["command"] = command
     else:
