@@ -20,7 +20,7 @@ from evertick.definitions.parser import parse_definition
 from evertick.definitions.source import load_folder
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import Conflict, DefinitionError
-from evertick.model.instant import MINUTE, SECOND
+from evertick.model.instant import DAY, MINUTE, SECOND
 from evertick.model.job import After, AfterMode, Job
 from evertick.model.notify import Mail
 from evertick.model.policy import Missed, OverlapKind, Retry
@@ -422,8 +422,17 @@ steps:
     def test_a_field_without_a_counterpart_is_reported_with_its_line(self):
         imported = read_dagu("smtp: {host: x}\nsteps:\n  - name: a\n    command: x\n    stdout: /tmp/x\n", "w.yaml")
         assert len(imported.files) == 1
-        assert "1: 'smtp' has no counterpart" in told(imported)
-        assert "5: 'stdout' of step 'a'" in told(imported)
+        assert "1: 'smtp' is not converted: write [notifications.smtp] into evertick.toml." in told(imported)
+        assert "5: 'stdout' of step 'a' is not converted: the log of the step has its output" in told(imported)
+
+    def test_a_field_with_another_counterpart_names_it(self):
+        imported = read_dagu("mail_on: {failure: true}\nsteps:\n  - {name: a, command: x, foreach: [b]}\n", "w.yaml")
+        assert "1: 'mail_on' is not converted: write 'notify'" in told(imported)
+        assert "3: 'foreach' of step 'a' is not converted: write 'each'." in told(imported)
+
+    def test_history_and_logs_are_kept_as_long_as_there(self):
+        (job,) = jobs_of(read_dagu("histRetentionDays: 7\nsteps: [x]\n", "w.yaml")).values()
+        assert (job.history_retention_us, job.log_retention_us) == (7 * DAY, 7 * DAY)
 
     @pytest.mark.parametrize(
         ("text", "note"),

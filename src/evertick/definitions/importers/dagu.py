@@ -41,6 +41,15 @@ _KEPT: Final = {
     "workingDir": "workingDir",
     "dotenv": "dotenv",
 }
+_HINTS: Final = {
+    "mailOn": "write 'notify' with 'on_failure' or 'on_success'.",
+    "errorMail": "write 'notify' with 'on_failure'.",
+    "infoMail": "write 'notify' with 'on_success'.",
+    "smtp": "write [notifications.smtp] into evertick.toml.",
+    "secrets": "write {env: NAME} or {file: PATH} as a value of 'env'.",
+    "delaySec": "write 'jitter' to spread starts, or a later 'schedule'.",
+}
+"""What to write instead of a field."""
 _CHAINED: Final = "its steps run one after another, as they are written."
 
 
@@ -123,7 +132,7 @@ class _Workflow:
             elif name in readers:
                 readers[name](node)
             else:
-                self.note(key, f"'{key.text}' has no counterpart here.")
+                self.note(key, f"'{key.text}' is not converted: {_HINTS.get(name, 'it has no counterpart here.')}")
         self._share_container()
         self._order()
         if self._steps:
@@ -223,9 +232,9 @@ class _Workflow:
     def _retention(self, node: Node) -> None:
         days = plain_data(node)
         if isinstance(days, int) and days > 0:
-            self._fields["logRetention"] = f"{days}d"
+            self._fields |= {"historyRetention": f"{days}d", "logRetention": f"{days}d"}
         else:
-            self.note(node, f"'histRetentionDays: {days}': write 'logRetention'.")
+            self.note(node, f"'histRetentionDays: {days}': write 'historyRetention' and 'logRetention'.")
 
     def _active_runs(self, node: Node) -> None:
         count = plain_data(node)

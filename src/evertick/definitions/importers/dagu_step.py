@@ -26,6 +26,13 @@ _ITEM: Final = re.compile(r"\$\{ITEM(?:\.([A-Za-z_]\w*))?\}|\$ITEM\b")
 _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _CONTAINERS: Final = frozenset({"docker", "container"})
 _PLAIN_EXECUTORS: Final = frozenset({"", "command", "shell", "exec"})
+_HINTS: Final = {
+    "foreach": "write 'each'.",
+    "mailOnError": "write 'notify' of the job with 'on_failure'.",
+    "stdout": "the log of the step has its output; redirect it in the command.",
+    "stderr": "the log of the step has its output; redirect it in the command.",
+}
+"""What to write instead of a field."""
 
 
 class WorkflowDefaults(NamedTuple):
@@ -80,7 +87,8 @@ class DaguStep:
             step |= self._parallel(step)
         self._entries.pop("description", None)
         for key, _value in self._entries.values():
-            self._tell(key, f"'{key.text}' of step '{step['name']}' has no counterpart here.")
+            hint = _HINTS.get(camel(key.text), "it has no counterpart here.")
+            self._tell(key, f"'{key.text}' of step '{step['name']}' is not converted: {hint}")
         return step
 
     def _parallel(self, step: dict[str, object]) -> dict[str, object]:
