@@ -21,9 +21,10 @@ _M_MMAP_THRESHOLD: Final = -3
 APART_BYTES: Final = 128 * 1024
 """The C library begins with this limit, and raises it to the largest block that was ever freed."""
 _PR_SET_DUMPABLE: Final = 4
-COLLECTED_AFTER: Final = (200_000, 20, 50)
-"""More than a storm of 20,000 per second has in flight: its runs end without a search, and each search would stop the
-loop for 20 ms. Garbage that only a search finds is rare here, and 200,000 objects of it are about 30 MB.
+COLLECTED_AFTER: Final = (500_000, 20, 50)
+"""More than a storm of 20,000 per second has in flight: its runs end without a search. With 200,000 there was one each
+second, which stopped the loop for 70 to 90 ms and found nothing. Garbage that only a search finds is rare here; 500,000
+objects of it are about 75 MB.
 """
 OWN_THREADS: Final = "evertick"
 """How the names of our threads begin; those of libraries may die without harm."""
