@@ -16,7 +16,7 @@ from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded,
 from evertick.model.instant import Instant
 from evertick.model.ledger import Committed
 from evertick.model.lifecycle import LAUNCHING, RUNNING, TERMINAL, SkipReason
-from evertick.model.run import Change, Entry, RunKey
+from evertick.model.run import Change, Entry, RunKey, change_of
 from evertick.planning.entries import skip_around
 from evertick.planning.schedules import compile_all, excluded_of
 from evertick.store import Ledger, RunFilter
@@ -255,6 +255,6 @@ def fold(changes: Sequence[Change]) -> list[Change]:
         if before is not None:
             if change.fence < before.fence or before.state in TERMINAL:
                 continue
-            change = Change._make([old if new is None else new for new, old in zip(change, before, strict=True)])
+            change = change_of([old if new is None else new for new, old in zip(change, before, strict=True)])
         folded[change.key] = change
     return list(folded.values())

@@ -11,7 +11,7 @@ from evertick.model.answer import RESUMED
 from evertick.model.facts import facts_text, joined, read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
-from evertick.model.run import Change, Entry, RunKey
+from evertick.model.run import Change, Entry, RunKey, run_key_of
 from evertick.planning.entries import planned_facts
 from evertick.planning.planner import JobView, Plan, plan
 from evertick.planning.schedules import compile_all, next_of
@@ -77,7 +77,7 @@ def _enter_on_time(state: State, turn: Turn, until: Instant) -> None:
     while index.horizon < until:
         for instant, members in index.advance(until):
             for job_id in members:
-                key = RunKey(job_id, instant)
+                key = run_key_of((job_id, instant, ""))
                 run = OpenRun(key, Trigger.SCHEDULER, now)
                 job = jobs[job_id]
                 facts = planned_facts(job.job, instant)

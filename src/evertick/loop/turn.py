@@ -30,7 +30,7 @@ from evertick.model.lifecycle import (
 )
 from evertick.model.policy import Missed
 from evertick.model.report import RunFinished
-from evertick.model.run import Change, Entry, RunKey
+from evertick.model.run import Change, Entry, RunKey, change_of
 from evertick.planning.deadlines import Deadline
 from evertick.planning.planner import Plan
 
@@ -204,24 +204,26 @@ class Turn:
         """Change a run's state, here and in the ledger; in the batch if something there rests on it."""
         assert may_move(run.state, state), f"{run.key.run_id}: {run.state} -> {state}"
         run.state = state
-        change = Change(
-            run.key,
-            state,
-            self.now,
-            run.fence,
-            run.attempt,
-            reason,
-            run.trigger,
-            run.executor or None,
-            run.started_at,
-            finished_at,
-            run.retry_at,
-            exit_code,
-            detail,
-            self._news_of_steps(run, all_of_it=is_with_batch) if run.steps else None,
-            run.definition if state is LAUNCHING else None,
-            run.earlier or None if state is RETRYING or is_with_batch else None,
-            self._news_of_facts(run, all_of_it=is_with_batch) if run.facts is not NO_FACTS else None,
+        change = change_of(
+            (
+                run.key,
+                state,
+                self.now,
+                run.fence,
+                run.attempt,
+                reason,
+                run.trigger,
+                run.executor or None,
+                run.started_at,
+                finished_at,
+                run.retry_at,
+                exit_code,
+                detail,
+                self._news_of_steps(run, all_of_it=is_with_batch) if run.steps else None,
+                run.definition if state is LAUNCHING else None,
+                run.earlier or None if state is RETRYING or is_with_batch else None,
+                self._news_of_facts(run, all_of_it=is_with_batch) if run.facts is not NO_FACTS else None,
+            )
         )
         if is_with_batch:
             # It contains everything that earlier changes of this turn say, and they must not follow it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import sqlalchemy as sa
 
@@ -13,10 +14,13 @@ from evertick.model.lifecycle import SKIPPED, TERMINAL, RunState, SkipReason, Tr
 from evertick.model.run import Change, RunKey
 from evertick.stores.hour_counts import HourCounts, hour_kind
 from evertick.stores.sql.rows import Params, change_row, chunks, key_row, to_reason, to_state, to_trigger
-from evertick.stores.sql.statements import CHUNK, Statements
+from evertick.stores.sql.statements import CHANGE_COLUMNS, CHUNK, KEY_COLUMNS, Statements
 
 Update = Callable[[sa.Connection, Sequence[Params]], int]
 """Write these rows, each of another run, where the guard allows it; answers how many it wrote."""
+
+
+_KEY_OF_ROW = itemgetter(*(CHANGE_COLUMNS.index(column) for column in KEY_COLUMNS))
 
 
 def end_counters(ended: HourCounts) -> Counter[str]:
@@ -138,13 +142,13 @@ def _read(connection: sa.Connection, statements: Statements, changes: Sequence[C
 
 def _write(connection: sa.Connection, changes: Sequence[Change], update: Update) -> bool:
     """Write changes, several of one run one after another; answers whether the guard let all of them pass."""
-    return all(update(connection, [change_row(change) for change in wave]) == len(wave) for wave in _waves(changes))
+    return all(update(connection, wave) == len(wave) for wave in _waves(changes))
 
 
-def _waves(changes: Sequence[Change]) -> list[list[Change]]:
-    """The first change of each run, then the second of each, and so on; each wave in the order of its keys."""
+def _waves(changes: Sequence[Change]) -> list[list[Params]]:
+    """Rows of the first change of each run, then of the second of each, and so on; each wave in the order of keys."""
     if len({change.key for change in changes}) == len(changes):
-        waves = [list(changes)]
+        waves = [list(map(change_row, changes))]
     else:
         waves = []
         seen: Counter[RunKey] = Counter()
@@ -153,7 +157,7 @@ def _waves(changes: Sequence[Change]) -> list[list[Change]]:
             seen[change.key] += 1
             if number == len(waves):
                 waves.append([])
-            waves[number].append(change)
+            waves[number].append(change_row(change))
     for wave in waves:
-        wave.sort(key=lambda change: key_row(change.key))
+        wave.sort(key=_KEY_OF_ROW)
     return waves
