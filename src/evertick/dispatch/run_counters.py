@@ -34,7 +34,7 @@ class RunCounters:
         moved: dict[RunKey, RunState] = {}
         for fact in facts:
             if type(fact) is Change:
-                if fact.trigger is Trigger.ITEM or fact.key in self._items:
+                if fact.trigger is Trigger.ITEM or (self._items and fact.key in self._items):
                     self._note_item(fact.key, fact.state)
                 else:
                     moved[fact.key] = fact.state

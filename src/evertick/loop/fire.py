@@ -58,7 +58,10 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
     # Without those that another node owns now.
     due = [(job, run) for run in state.ring.take(turn.now) if (job := jobs.get(run.key.job_id)) is not None]
     if len(due) > 1:
-        due.sort(key=_turn_of)
+        # Within one instant: higher priority first, then the job that has waited longest since its last start.
+        due.sort(key=_last_started_at)
+        if any(job.job.priority for job, _ in due):
+            due.sort(key=_priority_last)
     for job, run in due:
         if run.state is PLANNED:
             if not job.planned or job.planned.get(run.key) is not run:
@@ -121,17 +124,21 @@ def retry_unplaced(state: State, turn: Turn, job: JobState) -> None:
                 _retry_now(state, turn, job, run)
 
 
-def _turn_of(due: tuple[JobState, OpenRun]) -> tuple[int, int]:
-    """Within one instant: higher priority first, then the job that has waited longest since its last start."""
-    job = due[0]
-    return -job.job.priority, job.last_started_at
+def _last_started_at(due: tuple[JobState, OpenRun]) -> Instant:
+    return due[0].last_started_at
+
+
+def _priority_last(due: tuple[JobState, OpenRun]) -> int:
+    return -due[0].job.priority
 
 
 def _is_late(job: JobState, run: OpenRun, turn: Turn) -> bool:
+    policy, key = job.job.policy, run.key
     return (
-        run.trigger is Trigger.SCHEDULER
-        and not run.key.origin
-        and is_missed(run.latest_start(job.job.policy), turn.now, job.job.policy.grace_us)
+        turn.now - key.scheduled_for > policy.grace_us  # whatever its jitter
+        and run.trigger is Trigger.SCHEDULER
+        and not key.origin
+        and is_missed(run.latest_start(policy), turn.now, policy.grace_us)
     )
 
 

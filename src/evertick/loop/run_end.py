@@ -117,9 +117,13 @@ def end(
         announce(turn, run, outcome, leads_to)
     if not run.is_item:
         _note_outcome(state, turn, job, run, outcome, message)
-    # Runs of a backfill may have waited for the member that this one used.
-    for other in [one for one in job.lanes_in_turn() if one.waiting]:
-        drain(state, turn, job, other)
+    if job.lanes is not None and len(job.lanes) == 1:
+        if lane.waiting:
+            drain(state, turn, job, lane)
+    else:
+        # Runs of a backfill may have waited for the member that this one used.
+        for other in [one for one in job.lanes_in_turn() if one.waiting]:
+            drain(state, turn, job, other)
     close_lane(job, run.key.origin)
 
 

@@ -34,6 +34,7 @@ class OpenRun:
         "has_waited",
         "in_ledger",
         "is_inherited",
+        "is_item",
         "is_to_be_asked",
         "key",
         "lease_until",
@@ -57,6 +58,8 @@ class OpenRun:
         self.key = key
         self.state: RunState = PLANNED
         self.trigger = trigger
+        self.is_item = trigger is Trigger.ITEM
+        """Whether it is an item of a step of another run of its job: what counts runs counts that one."""
         self.decided_at = decided_at
         self.in_ledger = False
         """Whether its entry is committed; nothing is launched before."""
@@ -110,11 +113,6 @@ class OpenRun:
         """Jobs of other nodes that it requires and whose last run failed; None: the ledger has not answered."""
         self.early_change: Change | None = None
         """Its state before its entry was known to be in the ledger."""
-
-    @property
-    def is_item(self) -> bool:
-        """Whether it is an item of a step of another run of its job: what counts runs counts that one."""
-        return self.trigger is Trigger.ITEM
 
     def due_at(self, now: Instant) -> Instant:
         """An occurrence is due when it starts; a requested run is due at once, whatever clock the request used."""

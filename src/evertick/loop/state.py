@@ -113,6 +113,7 @@ class State:
     def __init__(self, settings: LoopSettings, node: str, incarnation: str, now: Instant) -> None:
         self.settings = settings
         self.node = node
+        self.local_executor = f"local@{node}"
         self.incarnation = incarnation
         """Different at each start of the process, so that its entries differ from those of the previous process."""
         self.definitions: dict[str, Job] = {}
@@ -231,10 +232,6 @@ class State:
         """The latest time seen: a watermark never moves behind it, whatever the clock was set to."""
         self.last_boottime_us: tuple[Instant, int] | None = None
         """The wall clock and the monotonic clock when they were last compared."""
-
-    @property
-    def local_executor(self) -> str:
-        return f"local@{self.node}"
 
     def is_lease_over(self, now: Instant) -> bool:
         return self.lease_until is not None and now >= self.lease_until

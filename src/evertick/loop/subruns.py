@@ -240,9 +240,9 @@ def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
 def _items_of(state: State, run: OpenRun) -> list[RunKey]:
     """Its open items: they name it, also where its keeper was killed before it could report that it had asked."""
     job = state.jobs.get(run.key.job_id)
-    lanes = [lane for lane in (job.lanes or {}).values() if lane.is_of_item] if job is not None else []
-    if not lanes or run.is_item:
+    if job is None or not job.lanes or run.is_item or (len(job.lanes) == 1 and "" in job.lanes):
         return []
+    lanes = [lane for lane in job.lanes.values() if lane.is_of_item]
     run_id = run.key.run_id
     items_here = (one for lane in lanes for one in (*lane.active.values(), *lane.waiting))
     return sorted(one.key for one in items_here if any(parent.run == run_id for parent in one.facts.parents))

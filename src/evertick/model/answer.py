@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from evertick.model.instant import Instant
@@ -59,4 +59,4 @@ def read_answer(text: str) -> Answer:
     return Answer(**known)
 
 
-_FIELDS = tuple(Answer.__slots__)
+_FIELDS = tuple(field.name for field in fields(Answer))

@@ -157,7 +157,7 @@ class Announcer:
 
     def __call__(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
-            if (type(fact) is Change or type(fact) is Entry) and not self._is_about(fact):
+            if (type(fact) is Change or type(fact) is Entry) and (fact.state not in _TOLD or not self._is_about(fact)):
                 continue  # nearly all of them
             match fact:
                 case Entry() | Change():
@@ -200,9 +200,7 @@ class Announcer:
         self._put(message)
 
     def _is_about(self, fact: Change | Entry) -> bool:
-        """Whether a rule may be about it."""
-        if fact.state not in _TOLD:
-            return False
+        """Whether a rule may be about its job."""
         job = self._job_of(fact.key.job_id)
         return job is not None and bool(job.notify or self._routes)
 
