@@ -96,8 +96,7 @@ def follow_folder(watch: FolderWatch, feed: Feed, prepare: Callable[[], None]) -
     tune_collector(COLLECTED_AFTER)
     prepare()
     # Responses use this watch, the scheduler's events its own: the scheduler may see an edit first, and a page that
-    # asks
-    # then would get a response from before the edit.
+    # asks then would get a response from before the edit.
     watch.run(lambda change: feed.publish_jobs((*(job.id for job in change.jobs), *change.removed)))
 
 

@@ -106,8 +106,7 @@ def _plan_singly(state: State, turn: Turn) -> None:
         job = state.jobs.get(job_id)
         if job is not None and (job.asked or job.watermark > state.index.horizon):
             # The plan needs the answer of its executor; and if the clock was set back, time must first reach the point
-            # up to
-            # which the job was planned.
+            # up to which the job was planned.
             continue
         del state.to_plan[job_id]
         if job is None or job.hold is not None:

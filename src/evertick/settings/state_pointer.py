@@ -129,8 +129,7 @@ def _candidates(jobs: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, 
     for folder in SYSTEM_FOLDERS:
         service = _service_of(folder)
         # Only root creates folders there, so the owner is a system service. It may point to jobs that root has
-        # installed,
-        # not to those of a user.
+        # installed, not to those of a user.
         yield folder / REGISTRY / _name(jobs), trusted | ({service} if service is not None and owner == 0 else set())
 
 
