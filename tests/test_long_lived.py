@@ -47,6 +47,19 @@ file = libc.fopen(b"/dev/stdout", b"w")
 libc.malloc_info(0, file)
 libc.fclose(file)
 """
+COLLECTS = """
+import weakref
+from evertick.long_lived import collect_young, tune_collector
+class Ring:
+    pass
+tune_collector()
+kept = [[] for _ in range({kept})]
+ring = Ring()
+ring.itself, known = ring, weakref.ref(ring)
+del ring
+collect_young()
+print("free" if known() is None else "there")
+"""
 DIES = """
 import _thread, threading, time
 from evertick.long_lived import end_with_any_thread
@@ -92,6 +105,18 @@ def test_large_blocks_stay_out_of_the_heap(before, is_apart):
     found = re.search(r'<total type="mmap" count="(\d+)"', done.stdout)
     assert found is not None, done.stdout + done.stderr
     assert (int(found[1]) > 50) is is_apart, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("kept", "is_freed"),
+    [
+        pytest.param(0, True, id="in quiet times"),
+        pytest.param(100_000, False, id="not in a storm, which it would stop"),
+    ],
+)
+def test_new_garbage_does_not_wait_for_the_collector(kept, is_freed):
+    done = run(COLLECTS.format(kept=kept))
+    assert done.stdout == ("free\n" if is_freed else "there\n"), done.stderr
 
 
 def test_the_scheduler_limits_its_heaps_before_it_has_threads(tmp_path, monkeypatch):

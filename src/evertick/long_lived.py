@@ -24,8 +24,10 @@ _PR_SET_DUMPABLE: Final = 4
 COLLECTED_AFTER: Final = (500_000, 20, 50)
 """More than a storm of 20,000 per second has in flight: its runs end without a search. With 200,000 there was one each
 second, which stopped the loop for 70 to 90 ms and found nothing. Garbage that only a search finds is rare here; 500,000
-objects of it are about 75 MB.
+objects of it are about 75 MB, so a minute without a storm ends with a search of the newest (`collect_young`).
 """
+YOUNG_MAX: Final = 50_000
+"""With more new objects than this there is a storm, and a search would stop the loop for more than 10 ms."""
 OWN_THREADS: Final = "evertick"
 """How the names of our threads begin; those of libraries may die without harm."""
 GIVE_UP_SECONDS: Final = 90
@@ -67,6 +69,12 @@ def tune_collector(threshold: tuple[int, int, int] = COLLECTED_AFTER) -> None:
     gc.freeze()
     gc.set_threshold(*threshold)
     _return_free_memory()
+
+
+def collect_young() -> None:
+    """Free the garbage among the objects that were made since the last search, unless there are very many."""
+    if gc.get_count()[0] < YOUNG_MAX:
+        gc.collect(0)
 
 
 def _return_free_memory() -> None:

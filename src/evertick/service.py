@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import threading
@@ -22,7 +23,7 @@ from evertick.executors.log_store import LogStore, LogUploads
 from evertick.executors.logs import Logs
 from evertick.executors.paths import state_folder
 from evertick.location import Location, locate
-from evertick.long_lived import tune_collector
+from evertick.long_lived import collect_young, tune_collector
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, Message
 from evertick.model.job import Job
@@ -36,6 +37,8 @@ from evertick.stores import open_store
 from evertick.wiring import Executors, executors_of
 
 __all__ = ["ChildService", "FolderService", "build_node", "module_command"]
+
+COLLECT_SECONDS = 60.0
 
 log = logging.getLogger("evertick")
 
@@ -133,9 +136,11 @@ class FolderService:
         tune_collector()
         watching = threading.Thread(target=self.watch.run, args=(self._changed,), name="evertick-watch", daemon=True)
         watching.start()
+        collecting = asyncio.create_task(_collect_each_minute())
         try:
             await self.node.run()
         finally:
+            collecting.cancel()
             self.watch.stop()
             watching.join()
 
@@ -164,3 +169,10 @@ class FolderService:
         if len(change.errors) > ERRORS_MAX:
             log.warning("definition.refused and %d more", len(change.errors) - ERRORS_MAX)
         self.node.inbox.report(DefinitionsChanged(change.jobs, change.removed, change.folder.is_whole))
+
+
+async def _collect_each_minute() -> None:
+    """In quiet times the collector would begin by itself after hours, and memory would grow until then."""
+    while True:
+        await asyncio.sleep(COLLECT_SECONDS)
+        collect_young()
