@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from types import SimpleNamespace
 
@@ -248,7 +249,30 @@ def test_a_retried_run_has_an_axis_of_its_own(page, busy):
     bar = page.locator(".gantt-bar")
     expect(bar).to_have_count(1)
     # The step that was not repeated took two seconds, long before.
-    assert float(bar.evaluate("bar => parseFloat(bar.style.left)")) < 90
+    assert bar.evaluate("bar => bar.offsetLeft / bar.parentElement.clientWidth") < 0.9
+
+
+COVERED = """() => [...document.querySelectorAll('.gantt-row')].flatMap(row => {
+    const bar = row.querySelector('.gantt-bar')?.getBoundingClientRect();
+    const texts = [...row.querySelectorAll('span')].filter(one => one.textContent && one.offsetWidth);
+    const box = one => one.getBoundingClientRect();
+    const covers = one => bar && box(one).left < bar.right && box(one).right > bar.left;
+    return texts.filter(one => covers(one) || one.scrollWidth > one.offsetWidth).map(one => one.textContent);
+})"""
+"""Texts of steps that hide a bar, or do not fit."""
+
+
+@pytest.mark.parametrize("width", [390, 1440, 2560])
+def test_no_text_hides_the_bar_of_a_step(page, busy, width):
+    run = busy.post("/jobs/steps/trigger?wait=10")["run"]
+    wait_for(lambda: busy.get(f"/runs/{run}")["state"] == "failed")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{busy.url}/runs/{run}")
+    bars = page.locator(".gantt-bar")
+    expect(bars).to_have_count(2)
+    expect(page.get_by_role("button", name="bad Failed")).to_be_visible()
+    expect(page.locator(".gantt-row").first.get_by_text(re.compile(r"^2(\.\d+)?s$"))).to_be_visible()
+    assert page.evaluate(COVERED) == []
 
 
 def test_the_items_of_a_step_fit_under_it_and_each_has_its_log(page, busy):

@@ -48,6 +48,11 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
   const lines = spanTicks(last - first).map((at) => ({ at, left: `${(100 * at) / (last - first)}%` }));
   return (
     <div class="gantt">
+      <div class="gantt-head small quiet" aria-hidden="true">
+        <span class="gantt-fact">Took</span>
+        <span class="gantt-fact is-cpu">CPU</span>
+        <span class="gantt-fact is-memory">Memory</span>
+      </div>
       {attempts.length < all.length && <p class="small quiet">Of {all.length - attempts.length} earlier attempts the ledger keeps only that they were.</p>}
       {attempts.map((attempt) => (
         <div key={attempt.attempt} class="gantt-attempt">
@@ -70,12 +75,14 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
           {isFolded ? `Show ${foldable} more steps that succeeded or have not started` : "Show only steps that failed, were skipped or run"}
         </button>
       )}
-      <div class="gantt-axis small quiet" aria-hidden="true">
-        {lines.map(({ at, left }) => (
-          <span key={at} class={at > 0.95 * (last - first) ? "is-at-end" : undefined} style={{ left }}>
-            {roundSpan(at)}
-          </span>
-        ))}
+      <div class="gantt-foot small quiet" aria-hidden="true">
+        <div class="gantt-axis">
+          {lines.map(({ at, left }) => (
+            <span key={at} class={at > 0.95 * (last - first) ? "is-at-end" : undefined} style={{ left }}>
+              {roundSpan(at)}
+            </span>
+          ))}
+        </div>
       </div>
     </div>
   );
@@ -108,49 +115,32 @@ interface RowProps {
 }
 
 function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
-  const start = step.started_at && !step.reused_from ? Date.parse(step.started_at) : null;
+  const start = step.started_at && !step.reused_from && step.state !== "skipped" ? Date.parse(step.started_at) : null;
   const end = step.finished_at ? Date.parse(step.finished_at) : last;
   const look = lookOf(step.state ?? "unknown");
   const share = (at: number) => ((at - first) / (last - first)) * 100;
-  // Where there is room for the text: after the bar, before it, or on it.
-  const isInside = start !== null && share(end) > 50 && share(start) < 50;
-  const textPlace = start === null || isInside ? { left: `${share(start ?? first)}%` } : share(end) > 50 ? { right: `${100 - share(start)}%`, maxWidth: `${share(start)}%` } : { left: `${share(end)}%`, maxWidth: `${100 - share(end)}%` };
-  const took = start === null || step.state === "skipped" ? "" : span(end - start);
+  const note = [step.exit_code ? `exit ${step.exit_code}` : "", step.tries > 1 ? `${step.tries} tries` : ""].filter(Boolean).join(" · ");
   return (
     <div class={isChosen ? "gantt-row is-chosen" : "gantt-row"}>
       <button type="button" class="gantt-name" aria-pressed={isChosen} onClick={onPick} data-tip={step.detail || undefined}>
         <span class="cut grow">{step.name}</span>
         {step.state && <StateBadge state={step.state} />}
+        {note && <span class="gantt-note small quiet nowrap">{note}</span>}
       </button>
       <div class="gantt-track" onClick={onPick}>
         {lines.map(({ at, left }) => (
           <span key={at} class="gantt-line" style={{ left }} />
         ))}
-        {start !== null && step.state !== "skipped" && (
-          <span
-            class={`gantt-bar is-${look.color}`}
-            style={{ left: `${share(start)}%`, width: `max(4px, ${share(end) - share(start)}%)` }}
-          />
+        {start !== null && <span class={`gantt-bar is-${look.color}`} style={{ left: `min(${share(start)}%, 100% - 4px)`, width: `max(4px, ${share(end) - share(start)}%)` }} />}
+        {step.reused_from && (
+          <span class="gantt-text small">
+            not repeated, taken from <a href={runPath(step.reused_from)}>earlier run</a>
+          </span>
         )}
-        <span class={isInside ? "gantt-took is-inside small" : "gantt-took small"} style={start === null ? {} : textPlace}>
-          {took}
-          {step.tries > 1 && ` · ${step.tries} tries`}
-          {step.exit_code ? ` · exit code ${step.exit_code}` : ""}
-          {step.cpu_seconds > 0.05 && ` · CPU ${span(step.cpu_seconds * 1000)}`}
-          {step.max_rss_bytes ? ` · ${bytes(step.max_rss_bytes)}` : ""}
-          {step.reused_from && (
-            <>
-              not repeated, taken from <a href={runPath(step.reused_from)}>earlier run</a>
-            </>
-          )}
-          {step.sub_run && (
-            <>
-              {" "}
-              · <a href={runPath(step.sub_run)}>sub-run</a>
-            </>
-          )}
-        </span>
       </div>
+      <span class="gantt-fact small">{start !== null && span(end - start)}</span>
+      <span class="gantt-fact is-cpu small">{step.cpu_seconds > 0.05 && span(step.cpu_seconds * 1000)}</span>
+      <span class="gantt-fact is-memory small">{step.max_rss_bytes ? bytes(step.max_rss_bytes) : ""}</span>
     </div>
   );
 }
