@@ -117,6 +117,16 @@ def test_a_step_that_failed_without_output_has_its_reason_and_not_what_another_s
     assert [item.text for item in operations.attention().items] == [reason]
 
 
+def test_a_last_line_that_names_no_error_follows_the_reason(store):
+    fill(store, entry(4), watermark=5, has_failed=True)
+    fail(store, 4)
+    logs = Logs()
+    logs.text = b"49\n"
+    folder = Folder(jobs={"etl": job()})
+    operations = LocalOperations(store, lambda: folder, now=lambda: NOW, live=Scheduler(), logs=logs)
+    assert [item.text for item in operations.attention().items] == ["exit code 1: 49"]
+
+
 @pytest.mark.parametrize("record", [{"retired_at": at(5)}, {"has_failed": False}], ids=["deleted", "succeeded since"])
 def test_a_failure_of_the_past_needs_no_attention(store, record):
     fill(store, entry(4), watermark=5, **{"has_failed": True, **record})
@@ -221,18 +231,22 @@ def test_no_scheduler_is_the_worst(store):
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
+    ("text", "line", "is_error"),
     [
-        pytest.param(b"", "", id="nothing was printed"),
-        pytest.param(b"one\ntwo\n---\n", "two", id="the last words"),
-        pytest.param(b"Traceback (most recent call last):\n  f()\nKeyError: 'x'\nbye\n", "KeyError: 'x'", id="python"),
-        pytest.param(b"psql: error: connection refused\nexit\n", "psql: error: connection refused", id="a command"),
-        pytest.param(b"\xff\xfe error \xff\n", "\ufffd\ufffd error \ufffd", id="bytes that are no text"),
+        pytest.param(b"", "", False, id="nothing was printed"),
+        pytest.param(b"one\ntwo\n---\n", "two", False, id="the last words"),
+        pytest.param(
+            b"Traceback (most recent call last):\n  f()\nKeyError: 'x'\nbye\n", "KeyError: 'x'", True, id="python"
+        ),
+        pytest.param(
+            b"psql: error: connection refused\nexit\n", "psql: error: connection refused", True, id="a command"
+        ),
+        pytest.param(b"\xff\xfe error \xff\n", "\ufffd\ufffd error \ufffd", True, id="bytes that are no text"),
     ],
 )
-def test_the_line_that_names_the_error(text, line):
-    assert find_error(text) == line
+def test_the_line_that_names_the_error(text, line, is_error):
+    assert find_error(text) == (line, is_error)
 
 
 def test_a_long_line_is_cut():
-    assert len(find_error(b"error " + b"x" * 5_000)) == TEXT_MAX
+    assert len(find_error(b"error " + b"x" * 5_000)[0]) == TEXT_MAX

@@ -331,6 +331,49 @@ def test_what_needs_attention_moves_nothing_when_it_is_late(page, web_server):
     page.unroute_all(behavior="ignoreErrors")
 
 
+def test_all_that_needs_attention_is_legible_at_once_and_squeezes_nothing(page, web_server):
+    shared = {
+        "count": 1,
+        "active": 0,
+        "since": "2026-03-02T09:00:00Z",
+        "job_name": "Prices of the day in all countries",
+    }
+    error = "ERROR: could not connect to the server at db-7.internal, port 5432: connection refused"
+    failing = {**shared, "kind": "failing", "state": "failed", "action": "retry", "text": error}
+    wait = {"kind": "queue", "name": "heavy-work-of-the-night-that-is-not-urgent", "limit": 12, "jobs": []}
+    stuck = {
+        **shared,
+        "kind": "stuck",
+        "state": "waiting",
+        "action": "show-run",
+        "text": "",
+        "wait": wait,
+        "count": 7_000,
+    }
+    items = [{**failing, "job": f"prices-{number:02}", "run": f"prices-{number:02}@1"} for number in range(30)]
+    items.append({**stuck, "job": "stock", "run": "stock@1"})
+    answer = {
+        "now": "2026-03-02T09:00:00Z",
+        "jobs": 99,
+        "items": items,
+        "total": 31,
+        "counts": {"failing": 30, "stuck": 1},
+    }
+    page.route("**/api/v1/attention", lambda route: route.fulfill(json=answer))
+    page.goto(web_server.url)
+    strip = page.locator(".strip:not(.is-loading)")
+    strip.wait_for()
+    before = strip.evaluate("strip => strip.offsetHeight")
+    region = page.get_by_role("region", name="Needs attention")
+    region.get_by_role("button", name="Show all 31").click()
+    expect(region.get_by_role("listitem")).to_have_count(31)
+    # As long as it has been so, not how long ago the newest run was.
+    expect(region.get_by_role("listitem").first).to_contain_text(re.compile(r"for \d+d"))
+    assert region.locator(".attention-text").first.evaluate("text => text.offsetWidth") > 350
+    assert strip.evaluate("strip => strip.offsetHeight") == before
+    page.unroute_all(behavior="ignoreErrors")
+
+
 def test_on_a_phone_the_name_of_a_failing_job_has_a_line(browser, web_server, browser_errors):
     page = open_page(browser, web_server, browser_errors, viewport=NARROW)
     item = {"kind": "failing", "state": "failed", "action": "retry-failed", "count": 7, "text": "", "active": 0}

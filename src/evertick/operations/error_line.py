@@ -47,15 +47,21 @@ def _read(context: Context, row: LedgerRow) -> str:
         data = context.logs.read(row, file.attempt, file.step, start, LOOK_BYTES, here_only=True)[0]
     except (EvertickError, OSError):
         return said
-    return find_error(data) or said
+    line, is_error = find_error(data)
+    # A last line that names no error is a hint; the reason says what went wrong.
+    return line if is_error or not said else _cut(f"{said}: {line}") if line else said
 
 
-def find_error(data: bytes) -> str:
-    """The last line that looks like an error, else the last line with a word in it.
+def find_error(data: bytes) -> tuple[str, bool]:
+    """The last line that looks like an error, else the last line with a word in it; and whether it looks like one.
 
     Of a Python traceback that is its message, of a Java one its cause.
     """
     lines = [line.strip() for line in without_escapes(data).decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if not _SEPARATOR.fullmatch(line)]
-    found = next((line for line in reversed(lines) if ERROR.search(line)), lines[-1] if lines else "")
-    return found if len(found) <= TEXT_MAX else f"{found[: TEXT_MAX - 1]}…"
+    found = next((line for line in reversed(lines) if ERROR.search(line)), None)
+    return _cut(found if found is not None else lines[-1] if lines else ""), found is not None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…"

@@ -131,7 +131,7 @@ function Row({ item }: { item: AttentionItem }) {
       <span class="attention-text mono cut" data-tip={item.text || undefined}>
         {item.text}
       </span>
-      <span class="attention-since quiet small nowrap">{item.since && <Time at={item.since} zone={item.timezone ?? undefined} as="ago" />}</span>
+      <span class="attention-since quiet small nowrap">{item.since && <Time at={item.since} zone={item.timezone ?? undefined} as={item.kind === "clock" ? "ago" : "for"} />}</span>
       <span class="attention-do">
         <Help item={item} />
       </span>

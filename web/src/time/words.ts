@@ -90,6 +90,8 @@ export function ago(ms: number, now: number): string {
   return ms <= now ? `${roughly(now - ms)} ago` : `in ${roughly(ms - now)}`;
 }
 
+export const lasting = (since: number, now: number): string => `for ${roughly(Math.max(0, now - since))}`;
+
 export function bytes(count: number): string {
   if (count < 1024) return `${count} B`;
   if (count < 1024 * 1024) return `${trimmed(count / 1024, 1)} KB`;

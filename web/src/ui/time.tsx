@@ -2,13 +2,13 @@
 
 import { now } from "../state/now";
 import { LOCAL_ZONE, shownZone, zoneChoice } from "../state/zone";
-import { ago, everywhere, full, short, span } from "../time/words";
+import { ago, everywhere, full, lasting, short, span } from "../time/words";
 
 interface Props {
   at: string | null | undefined;
   zone?: string | undefined;
-  /** `short` (default), `full`, or `ago`: how long ago, or in how long. */
-  as?: "short" | "full" | "ago" | undefined;
+  /** `short` (default), `full`, `ago`: how long ago, or in how long, or `for`: how long it has been so. */
+  as?: "short" | "full" | "ago" | "for" | undefined;
   /** Times of other zones stand beside it: it names its own where each is shown in its job's. */
   isMixed?: boolean | undefined;
 }
@@ -18,11 +18,12 @@ export function Time({ at, zone, as = "short", isMixed }: Props) {
   const ms = Date.parse(at);
   const shown = shownZone(zone);
   // Only what counts seconds listens to the clock; a table of old times does not redraw every second.
-  const text = as === "full" ? full(ms, shown) : as === "ago" ? ago(ms, now.value) : short(ms, shown, now.peek(), isMixed ? LOCAL_ZONE : shown);
+  const isSpan = as === "ago" || as === "for";
+  const text = as === "full" ? full(ms, shown) : as === "ago" ? ago(ms, now.value) : as === "for" ? lasting(ms, now.value) : short(ms, shown, now.peek(), isMixed ? LOCAL_ZONE : shown);
   return (
     <time dateTime={at} data-tip={everywhere(ms, LOCAL_ZONE, zone).join("\n")}>
       {text}
-      {isMixed && as !== "ago" && zoneChoice.value === "job" && <span class="zone-of"> {shown}</span>}
+      {isMixed && !isSpan && zoneChoice.value === "job" && <span class="zone-of"> {shown}</span>}
     </time>
   );
 }
