@@ -406,6 +406,7 @@ def test_a_blackout_is_added_after_a_preview_and_removed(page, web_server, brows
     page.goto(f"{web_server.url}/calendar")
     page.get_by_role("button", name="Add blackout").click()
     dialog = page.get_by_role("dialog", name="Add blackout")
+    assert dialog.get_by_role("status").evaluate("box => box.offsetHeight") == 0, "an empty box would look broken"
     # Far enough ahead that no job of the web_server is held by it.
     dialog.get_by_label("To (exclusive)").fill("2096-03-02T12:00")
     dialog.get_by_label("From").fill("2096-03-02T10:00")

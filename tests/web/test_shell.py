@@ -410,6 +410,17 @@ def test_filters_and_tools_are_in_one_line_on_a_usual_screen(page, web_server):
         assert page.evaluate(IN_LINES, part) == 1, part
 
 
+def test_names_have_room_on_a_usual_screen(page, web_server):
+    page.goto(web_server.url)
+    name = page.locator(".lane-name:not(.is-loading)").first
+    name.wait_for()
+    assert name.evaluate("name => name.getBoundingClientRect().width") > 280
+    page.goto(f"{web_server.url}/jobs")
+    page.locator("tbody .schedule-cell").first.wait_for()
+    widths = page.locator("tbody .schedule-cell").evaluate_all("cells => cells.map(cell => cell.offsetWidth)")
+    assert max(widths) <= 140, "the schedule leaves its place to the name of the job"
+
+
 def test_the_frame_is_painted_before_any_script(browser, web_server):
     """The page itself has the sidebar, so that the first paint waits for no code and no answer."""
     context = browser.new_context(java_script_enabled=False)
