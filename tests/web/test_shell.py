@@ -391,6 +391,20 @@ def test_on_a_phone_the_name_of_a_failing_job_has_a_line(browser, web_server, br
     page.context.close()
 
 
+@pytest.mark.parametrize("path", ["/jobs", "/runs"])
+def test_on_a_phone_a_list_has_names_and_outcomes(browser, web_server, browser_errors, path):
+    page = open_page(browser, web_server, browser_errors, viewport=NARROW)
+    page.goto(web_server.url + path)
+    badges = page.locator("tbody .outcome-cell .badge")
+    badges.first.wait_for()
+    assert (
+        max(badges.evaluate_all("badges => badges.map(badge => badge.getBoundingClientRect().right)")) < NARROW["width"]
+    )
+    names = page.locator("tbody .job-cell").evaluate_all("names => names.map(name => name.offsetWidth)")
+    assert min(names) > NARROW["width"] / 3
+    page.context.close()
+
+
 IN_LINES = """part => {
     const tops = [...document.querySelectorAll(`${part} > *`)].map(one => one.getBoundingClientRect())
         .filter(box => box.height).map(box => Math.round(box.top + box.height / 2));

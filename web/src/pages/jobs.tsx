@@ -107,6 +107,7 @@ const columns: readonly Column<Job>[] = [
     id: "state",
     name: "State",
     sort: "state",
+    class: "outcome-cell",
     cell: (job) => (
       <span class="row">
         <JobBadge job={job} /> <JobLight job={job} />

@@ -46,7 +46,7 @@ export function runColumns(zone?: string): readonly Column<Run>[] {
       name: "Due",
       sort: "due",
       isDescending: true,
-      class: "nowrap",
+      class: "nowrap due-at",
       cell: (run) => (
         <>
           <a href={pathOf(run)}>{when(run, run.scheduled_for)}</a>
@@ -58,7 +58,7 @@ export function runColumns(zone?: string): readonly Column<Run>[] {
     {
       id: "outcome",
       name: "Outcome",
-      class: "nowrap",
+      class: "nowrap outcome-cell",
       cell: (run) => (
         <>
           <StateBadge state={run.state} reason={run.reason} />
@@ -76,6 +76,7 @@ export function runColumns(zone?: string): readonly Column<Run>[] {
       sort: "duration",
       isDescending: true,
       isRight: true,
+      from: "roomy",
       class: "nowrap",
       cell: (run) => (ACTIVE_STATES.includes(run.state) ? <Counting since={run.started_at} /> : <Span seconds={run.duration_seconds} />),
     },
