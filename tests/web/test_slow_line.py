@@ -187,6 +187,20 @@ def test_an_outage_is_reported_and_ends_by_itself(slow_page, line):
     expect(slow_page.get_by_role("alert")).to_have_count(0)
 
 
+@pytest.mark.parametrize("path", ["/?span=86400000", "/jobs", "/runs", "/jobs/doomed"])
+def test_an_outage_is_reported_once_and_moves_what_is_shown_only_for_that(slow_page, line, path):
+    slow_page.goto(line.url + path)
+    expect(slow_page.get_by_text("Live", exact=True)).to_be_visible()
+    slow_page.wait_for_function("() => !document.querySelector('.bone, .is-loading, [aria-busy=true]')")
+    line.cut()
+    banner = slow_page.get_by_role("alert").filter(has_text="No response from the server since")
+    expect(banner).to_be_visible()
+    # By now each part of the page has asked in vain.
+    expect(banner).to_contain_text(re.compile(r"\(([89]|\d\d)s ago\)"))
+    expect(slow_page.get_by_role("alert")).to_have_count(1)
+    expect(slow_page.get_by_text("Cannot reach the server")).to_have_count(0)
+
+
 def test_a_page_that_is_opened_during_an_outage_opens_when_it_is_over(page, busy, browser_errors):
     away = "**/api/**"
     page.route(away, lambda route: route.fulfill(status=502, body="bad gateway"))

@@ -98,7 +98,7 @@ async function reach(target: string, init: RequestInit): Promise<Reply> {
   } catch (problem) {
     if (problem instanceof DOMException && problem.name === "AbortError") throw problem;
     failed();
-    throw new ApiError(0, "Cannot reach the server. Showing the last known data; retrying.");
+    throw new ApiError(0, `Cannot reach the server. ${init.method === undefined ? "The page retries by itself." : "Try again when it responds."}`);
   } finally {
     done();
   }

@@ -4,6 +4,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Asker } from "./asker";
 import { getAgain, lastAnswer } from "./client";
 import { listen } from "./events";
+import { isOutage } from "./problem";
 import type { LiveEvent } from "./types";
 
 export interface Loaded<T> {
@@ -58,9 +59,10 @@ export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) =
   }, [target]);
 
   const current = state.target === target ? state : { isLoading: true };
+  const { data, error } = current as typeof state;
   return {
-    data: (current as typeof state).data,
-    error: (current as typeof state).error,
+    data,
+    error: data !== undefined && isOutage(error) ? undefined : error,
     isLoading: current.isLoading,
     reload,
   };

@@ -4,6 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { isFeedOpen } from "../api/connection";
 import { listen } from "../api/events";
+import { isOutage } from "../api/problem";
 import type { AttentionKind, LaneGroup } from "../api/types";
 import { nowMs } from "../state/now";
 import { jobPath, setQuery } from "../state/route";
@@ -199,7 +200,7 @@ function Said({ engine }: { engine: Engine }) {
 function State({ engine, filter }: { engine: Engine; filter: Filter }) {
   engine.version.value;
   const { total, error } = engine.lanes;
-  if (error) return <Problem error={error} onRetry={() => engine.lanes.touch(null)} />;
+  if (error && (total === null || !isOutage(error))) return <Problem error={error} onRetry={() => engine.lanes.touch(null)} />;
   if (total !== 0) return null;
   const isFiltered = filter.search || filter.tag || filter.state;
   return isFiltered ? (
