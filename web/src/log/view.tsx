@@ -129,7 +129,7 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
           type="search"
           class="grow"
           aria-label="Search in this log"
-          placeholder="Search in this log"
+          placeholder="Search log"
           value={search}
           onInput={(event) => (setSearch(event.currentTarget.value), setHit(0))}
           onKeyDown={(event) => event.key === "Enter" && (event.preventDefault(), jump(event.shiftKey ? -1 : 1))}
