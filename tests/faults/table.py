@@ -112,6 +112,14 @@ FAULTS: tuple[Fault, ...] = (
         rounds=3,
     ),
     Fault(
+        "power loss",
+        "all processes end at the same instant, and their file system, an ext4 of its own, loses what was not synced, "
+        "again and again; on SQLite and files, as root",
+        "the next start continues; runs that were active are `lost` and retried, and no attempt starts twice",
+        ("tests/processes/test_power_loss.py",),
+        kept="nothing that was acknowledged; the result of a run that was active is unknown, and is reported so",
+    ),
+    Fault(
         "full disk",
         "the file system of the state, 24 MB, is filled to the last byte; writes of the ledger, logs and the journal "
         "fail for a while by a limit on the size of files",
