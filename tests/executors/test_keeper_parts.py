@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import os
@@ -35,7 +36,7 @@ from evertick.executors.keeper.attempt_state import (
 from evertick.executors.keeper.journal import Journal, read_lines
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import TAIL_MAX, LogWriter
-from evertick.executors.keeper.server import Server
+from evertick.executors.keeper.server import Connection, Server
 from evertick.executors.log_times import TimeIndex, read_times
 from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
@@ -375,6 +376,14 @@ def test_a_new_file_begins_with_open_attempts_and_the_old_one_is_removed_when_ov
     assert journal.remove(lambda file: file.last_serial < 4) is None
     assert journal.remove(lambda file: file.closed_at <= 10.0) == 4
     assert [line[0] for line in read_lines(tmp_path)] == [ACCEPTED, STARTED]
+
+
+@pytest.mark.parametrize(("ahead", "is_refused"), [(0, False), (1, True)], ids=["its own user", "another user"])
+def test_a_keeper_refuses_connections_of_another_user(monkeypatch, ahead, is_refused):
+    monkeypatch.setattr("evertick.executors.protocol.peer_uid", lambda _: os.geteuid() + ahead)
+    transport = Mock(spec=asyncio.Transport)
+    Connection(Server("1")).connection_made(transport)
+    assert transport.abort.called is is_refused
 
 
 def test_the_boot_is_on_disk_before_an_attempt_can_be_accepted(tmp_path, monkeypatch):
