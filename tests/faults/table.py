@@ -50,8 +50,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "`kill -9` of the scheduler, under load",
-        "a scheduler with 28 occurrences a second is killed at random instants, on SQLite and PostgreSQL",
-        "runs continue and are adopted; no run starts twice, `evertick verify` finds no gap",
+        "a scheduler with 28 occurrences a second is killed at random instants, on SQLite and PostgreSQL; a file "
+        "records each start",
+        "runs that were active are adopted; no run starts twice, `evertick verify` finds no gap",
         (KILLS,),
     ),
     Fault(
@@ -136,6 +137,15 @@ FAULTS: tuple[Fault, ...] = (
         kept="nothing of the ledger; output that does not fit",
     ),
     Fault(
+        "read-only disk",
+        "the kernel turns the file system of the state, an ext4 of its own, read-only after an error; it is repaired, "
+        "and the scheduler is started again; as root",
+        "planning pauses, with `store.away` in the log; the start after the repair catches up",
+        (f"{MACHINE}::test_a_disk_that_fails_and_turns_read_only_until_it_is_repaired",),
+        rounds=3,
+        kept="nothing; the result of a run that was active is unknown, and is reported so",
+    ),
+    Fault(
         "read-only database",
         "a database that is or turns read-only, on PostgreSQL and MariaDB",
         "the scheduler refuses to start, or waits, and says why",
@@ -148,8 +158,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "flipped bytes in the ledger",
-        "bytes are changed or cut off, in SQLite and in the files store",
-        "SQLite: no start, and the command that restores the newest backup. Files: the generation before",
+        "bytes are changed or cut off, in SQLite, its write-ahead log and the files store",
+        "SQLite: no start, and the command that restores the newest backup; `ledger.commits_dropped` in the log and in "
+        "`evertick doctor` after damage in the write-ahead log. Files: the generation before",
         (
             f"{SQLITE}::TestDamage",
             f"{SQLITE}::TestFullCheck",
@@ -158,7 +169,7 @@ FAULTS: tuple[Fault, ...] = (
             f"{FILES}::TestTornLines",
         ),
         rounds=5,
-        kept="nothing in silence: what is lost is reported",
+        kept="nothing in silence: what is lost is reported, but for the last commit of a write-ahead log",
     ),
     Fault(
         "restored backup",
@@ -243,6 +254,7 @@ FAULTS: tuple[Fault, ...] = (
         "work waits, and continues when there are some",
         (
             f"{SQL}::test_a_process_without_descriptors_has_no_ledger_until_there_are_some",
+            f"{KEEPER}::test_a_keeper_without_a_free_descriptor_refuses_and_takes_it_later",
             f"{KEEPER}::test_a_keeper_without_free_descriptors_continues_and_starts_the_rest_later",
             f"{API}::test_a_scheduler_and_a_keeper_without_descriptors_continue_when_there_are_some_again",
         ),
@@ -250,8 +262,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "no room for another process",
-        "the limit of processes is reached when a run starts",
-        "the run is refused by the executor and starts later",
+        "the kernel creates no process when a run starts: the limit of processes, or the same error by strace as root",
+        "the executor refuses the run, and it starts later",
         (f"{KEEPER}::test_a_machine_without_room_for_another_process_refuses_and_takes_it_later",),
         rounds=5,
     ),

@@ -2,12 +2,11 @@
 
 The state is on a file system of its own, in a file. When the power goes, all processes end at the same instant, and
 that file is copied: what only the page cache knew, because nothing had synced it, is not in the copy, and the next
-start finds nothing else. Needs root, and a mount namespace of its own.
+start finds nothing else.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 import uuid
@@ -17,41 +16,15 @@ from random import Random
 
 from evertick.executors.keeper.procfs import is_alive
 from tests.fleet.local_fleet import keepers
+from tests.processes.disk import Disk
 from tests.processes.machine import EVERY_SECOND, Machine, wait_for
 
-SIZE = 192 << 20
-LAZY = "loop,commit=300"
-"""The file system writes only what is synced, instead of everything every five seconds."""
 BOOT = (
     'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"',
     # Its first process ends, and the kernel ends all others with it.
     ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
 )
 JOBS = {f"job-{number}": EVERY_SECOND for number in range(4)}
-
-
-class Disk:
-    """A file system that forgets what was not synced."""
-
-    def __init__(self, folder: Path) -> None:
-        self._image, self._copy, self.mounted_at = folder / "disk", folder / "disk.copy", folder / "state"
-        self.mounted_at.mkdir()
-        with self._image.open("wb") as image:
-            image.truncate(SIZE)
-        call("mkfs.ext4", "-q", "-F", self._image)
-        call("mount", "-o", LAZY, self._image, self.mounted_at)
-
-    def lose_power(self) -> None:
-        """Call it when no process has a file open: only the file system still writes, and nobody asks it to."""
-        call("cp", "--sparse=always", self._image, self._copy)
-        call("umount", self.mounted_at)  # writes everything, to a file that is not used any more
-        self._copy.rename(self._image)
-        call("mount", "-o", LAZY, self._image, self.mounted_at)
-
-
-def call(*words: str | Path) -> None:
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{words}: {done.stderr}"
 
 
 def wait_for_start(machine: Machine) -> None:
