@@ -213,7 +213,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "database restart",
-        "PostgreSQL or MariaDB is killed under a running node and comes back",
+        "PostgreSQL is killed under a running node and comes back, and PostgreSQL and MariaDB under an open store",
         "planning pauses and is caught up; `store.away` and `store.back` in the log",
         (f"{AWAY}::test_a_database_that_is_killed_and_comes_back_under_a_running_node", f"{SQL}::TestAServerThatDies"),
         rounds=3,
@@ -226,6 +226,14 @@ FAULTS: tuple[Fault, ...] = (
         ("tests/processes/test_failover.py",),
         rounds=3,
         kept="nothing; with an asynchronous replica, the commits that it had not received",
+    ),
+    Fault(
+        "network between a node and its database is cut",
+        "nothing arrives in either direction, and no connection breaks, until another node has taken over; on "
+        "PostgreSQL and MariaDB",
+        "its jobs fire on the other nodes; the node that is cut off starts nothing after its lease, and rejoins",
+        (f"{TAKEOVER}::test_a_node_that_is_cut_off_from_its_database_starts_nothing_of_what_another_has_taken",),
+        rounds=2,
     ),
     Fault(
         "the reply to a commit is lost",
