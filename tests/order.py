@@ -38,6 +38,7 @@ LONG = (
     "tests/planning/test_cron_laws",
     "tests/cli/test_both_ways",
     "tests/processes/test_kills",
+    "tests/processes/test_power_loss",
     "tests/fleet/test_storm",
     "tests/planning/test_cron_peers",
     "tests/fleet/test_member_logs",

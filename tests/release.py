@@ -53,6 +53,19 @@ PLACES = {
 """Files that people read or apply as they are, and how each names the version."""
 
 
+def unknown_commits(root: Path = ROOT) -> Iterator[str]:
+    """Figures of the documentation that nobody can repeat, because their commit is not in the history."""
+    for path in sorted((root / "docs/results").rglob("*.json")):
+        named = set(re.findall(r'"commit": "([^"]+)"', path.read_text()))
+        for commit in sorted(one for one in named if not is_in_history(one, root)):
+            yield f"{path.relative_to(root)} has results of commit {commit}, which is not in the history."
+
+
+def is_in_history(commit: str, root: Path) -> bool:
+    command = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]
+    return subprocess.run(command, cwd=root, capture_output=True, check=False).returncode == 0
+
+
 def build(folder: Path) -> list[Path]:
     """The sdist and the wheel, of what is committed."""
     export = clean_export(folder / "export")
@@ -123,6 +136,8 @@ def main() -> int:
         sys.stderr.write(f"release {wanted}: {mistake}\n")
     if found:
         return 1
+    for note in unknown_commits():
+        sys.stderr.write(f"note: {note} Measure it again, or keep the commit.\n")
     with tempfile.TemporaryDirectory() as folder:
         files = build(Path(folder))
         for number, file in enumerate(files):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 
 from tests import release
 
@@ -27,3 +28,20 @@ def test_a_part_of_the_changelog_is_required_with_its_date(tmp_path):
     assert [mistake for mistake in release.mistakes(release.version(), tmp_path) if "CHANGELOG" in mistake]
     (tmp_path / "CHANGELOG.md").write_text(f"# Changes\n\n## {release.version()} (2026-11-18)\n")
     assert list(release.mistakes(release.version(), tmp_path)) == []
+
+
+def test_figures_of_a_commit_that_is_gone_are_named(tmp_path):
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+        return subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    known = git("rev-parse", "--short", "HEAD").strip()
+    (tmp_path / "docs/results").mkdir(parents=True)
+    rows = "".join(f'"commit": "{one}"\n' for one in (known, f"{known} with changes", "0123abc"))
+    (tmp_path / "docs/results/faults.json").write_text(rows)
+    assert [note.partition(" of commit ")[2] for note in release.unknown_commits(tmp_path)] == [
+        "0123abc, which is not in the history.",
+        f"{known} with changes, which is not in the history.",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hmac
 import http.client
 import json
 import re
@@ -20,6 +21,7 @@ from evertick.errors import SettingsError
 from evertick.operations.tokens import Role
 from evertick.settings import Settings
 from evertick.settings.exposure import callers_of
+from tests.api.conftest import ORIGIN
 from tests.api.http_client import TestClient, WebSocketDenialResponse
 
 ALL_ROUTES = [route for route in make_routes().router.routes if isinstance(route, Route)]
@@ -261,6 +263,30 @@ def test_the_headers_of_a_stream_end_where_the_stream_would_begin(anonymous, as_
     assert answer.headers["content-type"].startswith("text/event-stream")
 
 
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        pytest.param("/api/v1/jobs", {"authorization": "Bearer {token}"}, id="a token"),
+        pytest.param("/api/v1/jobs", {"authorization": "Bearer evt_0123456789ab_{secret}"}, id="an unknown token"),
+        pytest.param("/api/v1/hooks/etl", {"x-evertick-token": "{secret}"}, id="the secret of a hook"),
+    ],
+)
+def test_secrets_are_compared_in_constant_time(make_app_state, tokens, monkeypatch, path, headers):
+    compared = list[object]()
+
+    def compare(one: bytes | str, other: bytes | str) -> bool:
+        compared.append(one)
+        return one == other
+
+    monkeypatch.setenv("ETL_HOOK", "a-secret-that-is-long")
+    words = {"token": tokens[Role.VIEWER], "secret": "0" * 43}
+    with TestClient(make_app(make_app_state(**{"api.hooks": "etl=env:ETL_HOOK"})), base_url=ORIGIN) as client:
+        monkeypatch.setattr(hmac, "compare_digest", compare)
+        method = "POST" if "hooks" in path else "GET"
+        client.request(method, path, headers={name: text.format(**words) for name, text in headers.items()})
+    assert compared
+
+
 def test_every_answer_carries_the_headers_that_keep_a_browser_safe(client):
     for path in ("/api/v1/jobs", "/", "/healthz", "/api/v1/nothing"):
         headers = client.get(path).headers
@@ -269,6 +295,11 @@ def test_every_answer_carries_the_headers_that_keep_a_browser_safe(client):
         assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
         assert headers["referrer-policy"] == "no-referrer"
     assert client.get("/api/v1/jobs").headers["cache-control"] == "no-store"
+
+
+def test_it_listens_on_the_loopback_address_unless_it_is_told_otherwise(make_app_state):
+    assert Settings().host == "127.0.0.1"
+    assert make_app_state().settings.host == "127.0.0.1"
 
 
 @pytest.mark.parametrize(

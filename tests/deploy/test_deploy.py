@@ -128,6 +128,24 @@ class TestTheUnit:
         }
 
 
+@pytest.mark.parametrize("folder", ["deploy", "examples"])
+def test_no_sample_holds_a_password_token_or_key(folder):
+    """Samples are copied as they are, and what is the same everywhere is no secret."""
+    named = re.compile(r"(?:password|passwd|token|secret|api_?key)\w*[\"']?\s*[:=]\s*[\"']?([^\s\"']+)", re.I)
+    in_url = re.compile(r"://[^\s/:@]+:([^\s@]+)@")
+    files = [
+        path for path in (ROOT / folder).rglob("*") if path.suffix in (".yaml", ".toml", ".service", ".conf", ".py")
+    ]
+    assert len(files) > 5
+    for path in files:
+        lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
+        assert "kind: Secret" not in lines, path
+        values = [value for line in lines for value in (*named.findall(line), *in_url.findall(line))]
+        # A reference, a name of a Secret, a switch, or nothing.
+        refers = re.compile(r"\$\{|\{\{|evertick-store$|(true|false|\[\])$|\{|env:|file:")
+        assert [value for value in values if not refers.match(value)] == [], path
+
+
 class TestTheContainer:
     def test_what_is_copied_is_there_and_reaches_the_build(self):
         let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
@@ -169,6 +187,9 @@ class TestTheContainer:
 
     def test_the_container_is_installed_by_hashes_only(self):
         assert "--require-hashes -r requirements/container.lock" in CONTAINERFILE.read_text()
+        for lock in (ROOT / "requirements").glob("*.lock"):
+            without = [name for name, found in entries(lock).items() if not any("sha256:" in one for one in found)]
+            assert without == [], lock.name
 
 
 class TestTheComposition:

@@ -436,6 +436,14 @@ class TestJournal:
         assert journal.find(id_of(launch_of())) is not None
         journal.close()
 
+    def test_the_boot_is_on_disk_before_a_function_can_be_called(self, tmp_path, monkeypatch):
+        synced = list[Path]()
+        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink()))
+        journal = FileAttemptJournal(tmp_path / "journal")
+        journal.open()
+        assert synced == [tmp_path / "journal", tmp_path]
+        journal.close()
+
     @pytest.mark.parametrize("garbage", ["\n", "{", "[1]\n[2", "\x00\xff", '{"boot": 1}\n["a", "b"]\n'])
     def test_a_damaged_file_counts_as_incomplete_and_never_raises(self, tmp_path, garbage):
         (tmp_path / "journal").write_text(garbage)

@@ -7,6 +7,8 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -25,6 +27,7 @@ from evertick.settings.parts import KeeperSettings, LocalSettings
 from tests.executors.contract import KEY, NINE
 from tests.executors.local_runs import SOON, argv, job_of, key_of, kill, launch, sh, until, written
 from tests.present import present
+from tests.provision import find_strace
 
 ROOT = Path(__file__).parents[2]
 
@@ -364,7 +367,33 @@ def test_while_the_journal_cannot_be_written_nothing_is_started_and_outcomes_are
     assert place.end_of(key_of(1)).state == SUCCEEDED
 
 
+@contextmanager
+def no_room_for_processes(pid: int) -> Iterator[None]:
+    """No process of it can start another; the limit of a user's processes does not hold for root."""
+    if os.geteuid() == 0:
+        calls = "fork,vfork,clone,clone3"
+        words = ["-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", f"--inject={calls}:error=EAGAIN"]
+        with subprocess.Popen([str(present(find_strace())), *words, "-p", str(pid)]) as strace:
+            until(lambda: f"TracerPid:\t{strace.pid}\n" in Path(f"/proc/{pid}/status").read_text(), "it to be traced")
+            yield
+            strace.terminate()
+    else:
+        before = resource.prlimit(pid, resource.RLIMIT_NPROC)
+        resource.prlimit(pid, resource.RLIMIT_NPROC, (1, before[1]))
+        yield
+        resource.prlimit(pid, resource.RLIMIT_NPROC, before)
+
+
 def test_a_machine_without_room_for_another_process_refuses_and_takes_it_later(place):
+    place.run(job_of(argv("true")))
+    executor = place._opened[-1]
+    with no_room_for_processes(keeper_of(place)):
+        executor.launch(launch(job_of(argv("true")), key_of(1)))
+        assert "cannot start another process" in place.refusal_of(key_of(1)).detail
+    assert place.run(job_of(argv("true")), key=key_of(1)).state == SUCCEEDED
+
+
+def test_a_keeper_without_a_free_descriptor_refuses_and_takes_it_later(place):
     place.run(job_of(argv("true")))
     keeper = keeper_of(place)
     before = resource.prlimit(keeper, resource.RLIMIT_NOFILE)

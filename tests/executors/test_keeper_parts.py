@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import os
@@ -9,6 +10,7 @@ import shlex
 import subprocess
 from base64 import b64encode, encodebytes
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -34,7 +36,7 @@ from evertick.executors.keeper.attempt_state import (
 from evertick.executors.keeper.journal import Journal, read_lines
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import TAIL_MAX, LogWriter
-from evertick.executors.keeper.server import Server
+from evertick.executors.keeper.server import Connection, Server
 from evertick.executors.log_times import TimeIndex, read_times
 from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
@@ -374,6 +376,35 @@ def test_a_new_file_begins_with_open_attempts_and_the_old_one_is_removed_when_ov
     assert journal.remove(lambda file: file.last_serial < 4) is None
     assert journal.remove(lambda file: file.closed_at <= 10.0) == 4
     assert [line[0] for line in read_lines(tmp_path)] == [ACCEPTED, STARTED]
+
+
+@pytest.mark.parametrize(("ahead", "is_refused"), [(0, False), (1, True)], ids=["its own user", "another user"])
+def test_a_keeper_refuses_connections_of_another_user(monkeypatch, ahead, is_refused):
+    monkeypatch.setattr("evertick.executors.protocol.peer_uid", lambda _: os.geteuid() + ahead)
+    transport = Mock(spec=asyncio.Transport)
+    Connection(Server("1")).connection_made(transport)
+    assert transport.abort.called is is_refused
+
+
+def test_the_boot_is_on_disk_before_an_attempt_can_be_accepted(tmp_path, monkeypatch):
+    """After a power loss it says that later lines, which are not synced, may be missing."""
+    synced = dict[str, str | list[str]]()
+
+    def fsync(fd: int) -> None:
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        synced[str(path)] = [one.name for one in path.iterdir()] if path.is_dir() else path.read_text()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    folder = tmp_path / "keeper-0"
+    folder.mkdir()
+    journal = Journal(folder, max_bytes=10_000)
+    journal.begin([("keeper", "boot", 0, 0, 0)], 0)
+    journal.close()
+    assert synced == {
+        f"{folder}/keeper.jsonl": '["keeper","boot",0,0,0]\n',
+        str(folder): ["keeper.jsonl"],
+        str(tmp_path): ["keeper-0"],
+    }
 
 
 def test_the_journal_of_a_keeper_that_was_killed_knows_which_results_each_file_holds(tmp_path):

@@ -50,8 +50,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "`kill -9` of the scheduler, under load",
-        "a scheduler with 28 occurrences a second is killed at random instants, on SQLite and PostgreSQL",
-        "runs continue and are adopted; no run starts twice, `evertick verify` finds no gap",
+        "a scheduler with 28 occurrences a second is killed at random instants, on SQLite and PostgreSQL; a file "
+        "records each start",
+        "runs that were active are adopted; no run starts twice, `evertick verify` finds no gap",
         (KILLS,),
     ),
     Fault(
@@ -112,6 +113,14 @@ FAULTS: tuple[Fault, ...] = (
         rounds=3,
     ),
     Fault(
+        "power loss",
+        "all processes end at the same instant, and their file system, an ext4 of its own, loses what was not synced, "
+        "again and again; on SQLite and files, as root",
+        "the next start continues; runs that were active are `lost` and retried, and no attempt starts twice",
+        ("tests/processes/test_power_loss.py",),
+        kept="nothing that was acknowledged; the result of a run that was active is unknown, and is reported so",
+    ),
+    Fault(
         "full disk",
         "the file system of the state, 24 MB, is filled to the last byte; writes of the ledger, logs and the journal "
         "fail for a while by a limit on the size of files",
@@ -128,6 +137,15 @@ FAULTS: tuple[Fault, ...] = (
         kept="nothing of the ledger; output that does not fit",
     ),
     Fault(
+        "read-only disk",
+        "the kernel turns the file system of the state, an ext4 of its own, read-only after an error; it is repaired, "
+        "and the scheduler is started again; as root",
+        "planning pauses, with `store.away` in the log; the start after the repair catches up",
+        (f"{MACHINE}::test_a_disk_that_fails_and_turns_read_only_until_it_is_repaired",),
+        rounds=3,
+        kept="nothing; the result of a run that was active is unknown, and is reported so",
+    ),
+    Fault(
         "read-only database",
         "a database that is or turns read-only, on PostgreSQL and MariaDB",
         "the scheduler refuses to start, or waits, and says why",
@@ -140,8 +158,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "flipped bytes in the ledger",
-        "bytes are changed or cut off, in SQLite and in the files store",
-        "SQLite: no start, and the command that restores the newest backup. Files: the generation before",
+        "bytes are changed or cut off, in SQLite, its write-ahead log and the files store",
+        "SQLite: no start, and the command that restores the newest backup; `ledger.commits_dropped` in the log and in "
+        "`evertick doctor` after damage in the write-ahead log. Files: the generation before",
         (
             f"{SQLITE}::TestDamage",
             f"{SQLITE}::TestFullCheck",
@@ -150,7 +169,7 @@ FAULTS: tuple[Fault, ...] = (
             f"{FILES}::TestTornLines",
         ),
         rounds=5,
-        kept="nothing in silence: what is lost is reported",
+        kept="nothing in silence: what is lost is reported, but for the last commit of a write-ahead log",
     ),
     Fault(
         "restored backup",
@@ -194,7 +213,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "database restart",
-        "PostgreSQL or MariaDB is killed under a running node and comes back",
+        "PostgreSQL is killed under a running node and comes back, and PostgreSQL and MariaDB under an open store",
         "planning pauses and is caught up; `store.away` and `store.back` in the log",
         (f"{AWAY}::test_a_database_that_is_killed_and_comes_back_under_a_running_node", f"{SQL}::TestAServerThatDies"),
         rounds=3,
@@ -207,6 +226,14 @@ FAULTS: tuple[Fault, ...] = (
         ("tests/processes/test_failover.py",),
         rounds=3,
         kept="nothing; with an asynchronous replica, the commits that it had not received",
+    ),
+    Fault(
+        "network between a node and its database is cut",
+        "nothing arrives in either direction, and no connection breaks, until another node has taken over; on "
+        "PostgreSQL and MariaDB",
+        "its jobs fire on the other nodes; the node that is cut off starts nothing after its lease, and rejoins",
+        (f"{TAKEOVER}::test_a_node_that_is_cut_off_from_its_database_starts_nothing_of_what_another_has_taken",),
+        rounds=2,
     ),
     Fault(
         "the reply to a commit is lost",
@@ -235,6 +262,7 @@ FAULTS: tuple[Fault, ...] = (
         "work waits, and continues when there are some",
         (
             f"{SQL}::test_a_process_without_descriptors_has_no_ledger_until_there_are_some",
+            f"{KEEPER}::test_a_keeper_without_a_free_descriptor_refuses_and_takes_it_later",
             f"{KEEPER}::test_a_keeper_without_free_descriptors_continues_and_starts_the_rest_later",
             f"{API}::test_a_scheduler_and_a_keeper_without_descriptors_continue_when_there_are_some_again",
         ),
@@ -242,8 +270,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "no room for another process",
-        "the limit of processes is reached when a run starts",
-        "the run is refused by the executor and starts later",
+        "the kernel creates no process when a run starts: the limit of processes, or the same error by strace as root",
+        "the executor refuses the run, and it starts later",
         (f"{KEEPER}::test_a_machine_without_room_for_another_process_refuses_and_takes_it_later",),
         rounds=5,
     ),

@@ -19,6 +19,7 @@ from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import SKIPPED, SUCCEEDED
 from tests import provision
 from tests.present import present
+from tests.processes.disk import CAN_MOUNT, in_own_mounts
 from tests.processes.machine import EVERY_SECOND, ROOT, Machine, instants_of, wait_for
 
 PAUSE_SECONDS = float(os.environ.get("EVERTICK_PAUSE_SECONDS", "3"))
@@ -135,3 +136,10 @@ def test_a_small_disk_that_is_full_for_a_while(tmp_path):
     command = [*sandbox, sys.executable, "-m", "tests.processes.full_disk", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout[-3_000:]}\n{done.stderr[-6_000:]}"
+
+
+if CAN_MOUNT:
+
+    @pytest.mark.slow
+    def test_a_disk_that_fails_and_turns_read_only_until_it_is_repaired(tmp_path):
+        in_own_mounts("tests.processes.failed_disk", str(tmp_path))

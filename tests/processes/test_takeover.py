@@ -6,12 +6,14 @@ import signal
 import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from evertick.errors import Fenced
 from evertick.loop.fire import FENCE_BITS
@@ -19,6 +21,7 @@ from evertick.model.instant import SECOND
 from evertick.model.ledger import Batch, bucket_of
 from evertick.stores import open_store
 from tests.disk_executor import launches_in
+from tests.fleet.cable import Cable
 from tests.processes import proof
 from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster, launched
 from tests.processes.load import JOBS, SERVERS, configs, prove, stop_in_order, wait_until_shared
@@ -100,6 +103,28 @@ def test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is
         )  # and it has found its place again
         stop_in_order([sleeper, other])
         prove(url, nodes)
+
+
+@pytest.mark.slow
+def test_a_node_that_is_cut_off_from_its_database_starts_nothing_of_what_another_has_taken(url, tmp_path):
+    """No connection breaks: what either side sends just does not arrive, as when a switch is dead."""
+    port = make_url(url).port
+    assert port is not None
+    with closing(Cable(port)) as cable:
+        near, far = configs(url, tmp_path, 2, lease_us=2 * SECOND)
+        with cluster(near, replace(far, url=url.replace(f":{port}/", f":{cable.port}/"))) as nodes:
+            other, lonely = nodes
+            wait_until_shared(nodes)
+            own = lonely.owned()
+            lonely.wait_for_launches(own, lonely.mark())
+            cable.cut()
+            other.wait_for_launches(own, other.mark())
+            mark = lonely.mark()
+            cable.mend()
+            # It has found its place again.
+            lonely.wait_for(lambda said: bool(launched(said)) and "settled" in said, mark)
+            stop_in_order([lonely, other])
+            prove(url, nodes)
 
 
 @pytest.mark.slow

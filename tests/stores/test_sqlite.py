@@ -18,7 +18,7 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.mounts import file_system_of, network_file_system
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
-from evertick.stores.sql import sqlite, sqlite_backup
+from evertick.stores.sql import admin, sqlite, sqlite_backup
 from evertick.stores.sql.sqlite import SqliteStore
 from tests.stores.builders import DAY, HOUR, NINE, SECOND, became, enter, keys, occurrence, planned
 
@@ -122,6 +122,19 @@ class TestFullCheck:
         store.close()
 
 
+COMMITS_AND_DIES = """
+import os, sys
+from pathlib import Path
+from evertick.stores.sql.sqlite import SqliteStore
+from tests.stores.builders import NINE, SECOND, enter, occurrence, planned
+
+store = SqliteStore(Path(sys.argv[1]))
+for number in range(30):
+    enter(store, planned(occurrence(NINE + number * SECOND)))
+os._exit(0)
+"""
+
+
 class TestDamage:
     @pytest.mark.parametrize("seed", range(5))
     def test_a_damaged_file_is_refused_with_the_way_out(self, path, seed):
@@ -183,6 +196,36 @@ class TestDamage:
         os.truncate(path, 0)
         with pytest.raises(StoreCorrupt, match="it is empty"):
             SqliteStore(path)
+
+    @pytest.mark.parametrize(
+        ("place", "dropped"),
+        [
+            pytest.param(0.5, True, id="in the middle"),
+            pytest.param(0.02, True, id="near its beginning"),
+            pytest.param(17, True, id="in its header"),
+            pytest.param(-100, False, id="in the last commit, which a crash may have cut off"),
+            pytest.param(None, False, id="nowhere"),
+        ],
+    )
+    def test_commits_that_a_flipped_byte_in_the_log_costs_are_reported(self, path, caplog, place, dropped):
+        """SQLite says nothing: it takes the frame for the last one, which a crash cut off."""
+        subprocess.run([sys.executable, "-c", COMMITS_AND_DIES, str(path)], check=True)
+        log = path.with_name(path.name + "-wal")
+        content = bytearray(log.read_bytes())
+        if place is not None:
+            content[int(place * len(content)) if isinstance(place, float) else place] ^= 1
+            log.write_bytes(content)
+        store = SqliteStore(path)
+        lost = 30 - len(keys(store))
+        store.close()
+        assert (lost > 1) is dropped
+        said = [one.getMessage() for one in caplog.records if one.name == "evertick.store"]
+        assert [text.partition(" ")[0] for text in said] == ["ledger.commits_dropped"] * dropped
+        kept = path.with_name(path.name + "-wal.dropped")
+        assert kept.exists() is dropped
+        if dropped:
+            assert (kept.read_bytes(), kept.stat().st_mode & 0o777) == (bytes(content), 0o600)
+            assert any("write-ahead log was damaged" in one.text for one in admin.check(f"sqlite:///{path}"))
 
     def test_damage_found_while_running_is_named_too(self, path):
         filled(path)

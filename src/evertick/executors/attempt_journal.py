@@ -18,6 +18,7 @@ from typing import NamedTuple
 from evertick.executor import AttemptId
 from evertick.executors.keeper.procfs import boot_id
 from evertick.model.instant import Instant
+from evertick.private_file import sync_folder
 
 KEPT = 10_000
 """Attempts kept in the file."""
@@ -59,6 +60,10 @@ class FileAttemptJournal(AttemptJournal):
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._read()
         self._rewrite()
+        if self._fd is not None:
+            # The boot must be on disk before a function is called: without it, nothing says that lines are missing.
+            os.fsync(self._fd)
+            sync_folder(self._path.parent)
 
     def started(self, attempt_id: AttemptId) -> None:
         with self._lock:

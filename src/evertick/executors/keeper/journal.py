@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from evertick.private_file import sync_folder
+
 Line: TypeAlias = Sequence[Any]
 """A verb and its fields; see `attempt_state`."""
 
@@ -53,7 +55,11 @@ class Journal:
         """Why lines could not be written; None if all are."""
 
     def begin(self, opening: Iterable[Line], last_serial: int) -> None:
-        """Archive the present file and begin a new one."""
+        """Archive the present file and begin a new one.
+
+        The lines that follow are never synced: after a power loss, the boot in the first line says that some may be
+        missing. So that line has to be on disk before any attempt is accepted.
+        """
         archived = sorted(
             (int(found[1]), path) for path in self._folder.iterdir() if (found := _ARCHIVED.fullmatch(path.name))
         )
@@ -66,6 +72,9 @@ class Journal:
             known = last_serial if serial is None else serial
             self.archive.append(ArchivedFile(path, known, 0.0, path.stat().st_size))
         self.rotate(opening, last_serial, 0.0)
+        os.fsync(self._fd)
+        sync_folder(self._folder)
+        sync_folder(self._folder.parent)
 
     @property
     def archived_bytes(self) -> int:

@@ -15,7 +15,7 @@ from evertick.location import ledger_path, lock_path
 from evertick.model.instant import Instant, to_text
 from evertick.stores import open_store
 from evertick.stores.lock import FolderLock
-from evertick.stores.sql import migrations, sqlite_backup, transfer
+from evertick.stores.sql import migrations, sqlite_backup, sqlite_log, transfer
 from evertick.stores.sql.schema import JOBS, REQUESTS, RUNS
 from evertick.stores.sql.sqlite import SqliteStore
 from evertick.stores.sql.store import SqlStore
@@ -141,6 +141,9 @@ def _file_findings(path: Path) -> Iterator[Finding]:
         yield Finding(False, f"the file belongs to user {status.st_uid}, not to you ({os.geteuid()})", "chown it")
     if status.st_mode & 0o077:
         yield Finding(False, f"other users can read the file (mode {status.st_mode & 0o777:o})", f"chmod 600 {path}")
+    if (dropped := sqlite_log.dropped_log_of(path)).exists():
+        text = "commits were lost when the ledger was opened, because its write-ahead log was damaged"
+        yield Finding(False, f"{text}: their occurrences may run again", f"check those jobs, then remove {dropped}")
     known = sqlite_backup.backups(path)
     if known:
         yield Finding(True, f"newest backup: {known[-1][1]}, made at {to_text(known[-1][0])}")

@@ -7,6 +7,7 @@ others read, each thread on its own, and never wait for the writer.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sqlite3
 import time
@@ -25,7 +26,7 @@ from evertick.errors import SettingsError, StoreCorrupt, StoreError, StoreUnavai
 from evertick.model.instant import DAY, Instant
 from evertick.mounts import network_file_system
 from evertick.store import Capabilities
-from evertick.stores.sql import sqlite_backup
+from evertick.stores.sql import sqlite_backup, sqlite_log
 from evertick.stores.sql.rows import Params
 from evertick.stores.sql.statements import SQLITE
 from evertick.stores.sql.store import SqlStore, unavailable
@@ -47,6 +48,8 @@ CHECK_STEPS: Final = 50_000
 FINDINGS_MAX: Final = 5
 INSERTED_TOGETHER: Final = 500
 """Rows in one statement: 8,000 values, of the 32,766 that SQLite allows."""
+log = logging.getLogger("evertick.store")
+
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -65,7 +68,10 @@ class SqliteStore(SqlStore):
         try:
             if check:
                 self._refuse_emptied()
+                commits = sqlite_log.read_commits(self.path)
                 self.check()
+                if commits is not None and len(commits.frames) > 1:
+                    self._report_dropped(commits)
             if migrate:
                 self.migrate()
         except BaseException:
@@ -121,6 +127,18 @@ class SqliteStore(SqlStore):
             raise self._corrupt(f"it is empty, and its write-ahead log {self._log.name} is not")
         if sqlite_backup.backups(self.path):
             raise self._corrupt("it is empty, and has backups")
+
+    def _report_dropped(self, before: sqlite_log.Commits) -> None:
+        try:
+            with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+                # The one way to learn which frame is the last. Minus one while another process writes: the log is its.
+                last_frame = int(connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1])
+        except sqlite3.Error:
+            return  # the next use of the ledger says what is wrong
+        dropped = sqlite_log.count_dropped(self.path, before, last_frame) if last_frame >= 0 else 0
+        if dropped:
+            kept = sqlite_log.keep_log(self.path)
+            log.error("ledger.commits_dropped count=%d reason=its write-ahead log is damaged kept=%s", dropped, kept)
 
     def backup(self, now: Instant, keep_days: int = sqlite_backup.KEEP_DAYS, every_us: int = DAY) -> Path | None:
         """Copy the ledger to a file beside it, unless a copy is less than a day old; returns its path."""
