@@ -11,7 +11,9 @@ from evertick.model.lifecycle import ACTIVE, WAITING
 from evertick.model.member import Closed
 from evertick.model.run import LedgerRow
 from evertick.operations.context import Context
-from evertick.operations.ledger_rows import run_fields
+from evertick.operations.ledger_rows import run_of
+from evertick.operations.results.base import fields_of
+from evertick.operations.results.runs import Run
 from evertick.operations.results.system import (
     Executors,
     ExecutorState,
@@ -158,7 +160,7 @@ def _queue(context: Context, name: str, jobs: Sequence[str], limit: int | None, 
         waiting=len(waiting),
         runs=tuple(
             QueuedRun(
-                **run_fields(row, context.jobs.get(row.key.job_id)),
+                **fields_of(Run, run_of(row, context.jobs.get(row.key.job_id))),
                 blocked_by=noted_blocker(row) if row.state is WAITING else None,
             )
             for row in (*active[:SHOWN], *waiting[:SHOWN])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from evertick.model.instant import DAY, Instant, to_datetime
 from evertick.model.job import Job
@@ -33,7 +33,9 @@ from evertick.operations.jobs import (
 from evertick.operations.ledger_rows import moment, point_of, run_summary
 from evertick.operations.list_order import behind, sort_jobs
 from evertick.operations.preview import preview_catchup
+from evertick.operations.results.base import fields_of
 from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, ListedJob, Rule
+from evertick.operations.results.jobs import Job as JobResult
 from evertick.operations.results.requests import Catchup, CatchupDecision
 from evertick.operations.time_text import local_text
 from evertick.store import RunFilter
@@ -142,19 +144,22 @@ def job(context: Context, job_id: str) -> JobDetail:
     last = newest_of(context.store.newest([job_id]), job_id)
     errors = folder.errors.get(job.file or "", ()) if job else ()
     return JobDetail(
-        **_job_fields(
-            context,
-            job_id,
-            job,
-            record,
-            status=judge(job, record, specs, has_running=any(map(is_running, active)), now=now),
-            specs=specs,
-            watermark=watermark_of(record, snapshot.floors),
-            active=len(active),
-            waiting=sum(row.state is WAITING for row in rows),
-            last=last,
-            skips={} if last else _skips(context, [job_id], now).get(job_id, {}),
-            now=now,
+        **fields_of(
+            JobResult,
+            _job_of(
+                context,
+                job_id,
+                job,
+                record,
+                status=judge(job, record, specs, has_running=any(map(is_running, active)), now=now),
+                specs=specs,
+                watermark=watermark_of(record, snapshot.floors),
+                active=len(active),
+                waiting=sum(row.state is WAITING for row in rows),
+                last=last,
+                skips={} if last else _skips(context, [job_id], now).get(job_id, {}),
+                now=now,
+            ),
         ),
         active_runs=context.runs(active),
         definition=None if job is None else definition_of(job),
@@ -221,19 +226,22 @@ def _listed(
     skips = _skips(context, [job_id for job_id in page if not last.get(job_id)], now)
     return tuple(
         ListedJob(
-            **_job_fields(
-                context,
-                job_id,
-                view.jobs.get(job_id),
-                view.records.get(job_id),
-                status=statuses[job_id],
-                specs=specs[job_id],
-                watermark=view.watermark(job_id),
-                active=len(view.of(job_id, *ACTIVE)),
-                waiting=len(view.of(job_id, WAITING)),
-                last=newest_of(last, job_id),
-                skips=skips.get(job_id, {}),
-                now=now,
+            **fields_of(
+                JobResult,
+                _job_of(
+                    context,
+                    job_id,
+                    view.jobs.get(job_id),
+                    view.records.get(job_id),
+                    status=statuses[job_id],
+                    specs=specs[job_id],
+                    watermark=view.watermark(job_id),
+                    active=len(view.of(job_id, *ACTIVE)),
+                    waiting=len(view.of(job_id, WAITING)),
+                    last=newest_of(last, job_id),
+                    skips=skips.get(job_id, {}),
+                    now=now,
+                ),
             ),
             recent=tuple(point_of(row) for row in reversed(last.get(job_id, ()))) if recent else None,
         )
@@ -241,7 +249,7 @@ def _listed(
     )
 
 
-def _job_fields(
+def _job_of(
     context: Context,
     job_id: str,
     job: Job | None,
@@ -255,38 +263,38 @@ def _job_fields(
     last: LedgerRow | None,
     skips: Mapping[SkipReason, int],
     now: Instant,
-) -> dict[str, Any]:
-    """The fields of `Job`; a job that only the ledger knows has no name, tags or file."""
+) -> JobResult:
+    """A job that only the ledger knows has no name, tags or file."""
     known = record or JobRecord(job_id, 0)
     next_for = None if is_held(job, record) else context.next_due.next_of(job_id, specs, now)
-    return {
-        "job": job_id,
-        "name": name_of(job_id, job),
-        "description": job.description if job else "",
-        "tags": tuple(job.tags) if job else (),
-        "file": job.file if job else None,
-        "is_defined": job is not None,
-        "enabled": job.enabled if job else None,
-        "queue": job.queue if job else None,
-        "priority": job.priority if job else 0,
-        "status": status,
-        "light": light(job, record, last, is_under_way=bool(active or waiting)),
-        "late_since": moment(known.late_since),
-        "next_at": moment(next_for),
-        "next_starts_at": moment(delayed_start(job, next_for)),
-        "timezone": zone_of(job, specs),
-        "schedules": tuple(map(str, specs)),
-        "watermark": moment(watermark),
-        "active": active,
-        "waiting": waiting,
-        "last": None if last is None else run_summary(last),
-        "skips": skips,
-        "last_success_for": moment(last_success_of(record, last)),
-        "paused_at": moment(known.paused_at),
-        "pause_note": known.pause_note,
-        "error": known.error,
-        "retired_at": moment(known.retired_at),
-    }
+    return JobResult(
+        job=job_id,
+        name=name_of(job_id, job),
+        description=job.description if job else "",
+        tags=tuple(job.tags) if job else (),
+        file=job.file if job else None,
+        is_defined=job is not None,
+        enabled=job.enabled if job else None,
+        queue=job.queue if job else None,
+        priority=job.priority if job else 0,
+        status=status,
+        light=light(job, record, last, is_under_way=bool(active or waiting)),
+        late_since=moment(known.late_since),
+        next_at=moment(next_for),
+        next_starts_at=moment(delayed_start(job, next_for)),
+        timezone=zone_of(job, specs),
+        schedules=tuple(map(str, specs)),
+        watermark=moment(watermark),
+        active=active,
+        waiting=waiting,
+        last=None if last is None else run_summary(last),
+        skips=skips,
+        last_success_for=moment(last_success_of(record, last)),
+        paused_at=moment(known.paused_at),
+        pause_note=known.pause_note,
+        error=known.error,
+        retired_at=moment(known.retired_at),
+    )
 
 
 def _skips(context: Context, job_ids: Sequence[str], now: Instant) -> Mapping[str, Mapping[SkipReason, int]]:

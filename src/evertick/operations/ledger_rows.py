@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from evertick.model import facts
 from evertick.model.attempts import read_attempts
@@ -21,6 +21,7 @@ from evertick.model.run import LedgerRow
 from evertick.model.steps import RUNNING as STEP_RUNNING
 from evertick.model.steps import StepRecord, read_steps
 from evertick.operations.jobs import name_of, zone_of
+from evertick.operations.results.base import fields_of
 from evertick.operations.results.jobs import RunPoint
 from evertick.operations.results.runs import Gap, Parent, Run, RunSummary, Step, Wait
 from evertick.operations.results.schedule import Mark
@@ -57,62 +58,56 @@ def seconds_between(start: Instant | None, end: Instant | None) -> float | None:
 
 
 def run_summary(row: LedgerRow) -> RunSummary:
-    return RunSummary(**_fields_of(row))
+    return RunSummary(**fields_of(RunSummary, run_of(row, None)))
 
 
 def run_of(row: LedgerRow, job: Job | None) -> Run:
     """A row with the name and the time zone of its job."""
-    return Run(**run_fields(row, job))
-
-
-def run_fields(row: LedgerRow, job: Job | None) -> dict[str, Any]:
-    """The fields of `Run`, for results that add some."""
-    found = _fields_of(row)
-    found["job_name"] = name_of(row.key.job_id, job)
-    found["timezone"] = "UTC" if job is None else zone_of(job, job.schedules)
-    # A keeper reports the steps of a run that has several; a single step runs while its run does.
-    if row.state is RUNNING and job is not None and len(job.steps) == 1 and not found["running_steps"]:
-        found["running_steps"] = (job.steps[0].name,)
-    return found
-
-
-def _fields_of(row: LedgerRow) -> dict[str, Any]:
-    """The fields of `RunSummary`."""
     key, started, finished, known = row.key, row.started_at, row.finished_at, read_facts(row.facts)
-    return {
-        "run": key.run_id,
-        "job": key.job_id,
-        "scheduled_for": moment_of(key.scheduled_for),
-        "starts_at": moment(known.starts_at or None),
-        "state": row.state,
-        "reason": row.reason,
-        "trigger": row.trigger,
-        "attempt": row.attempt,
-        "started_at": moment(started),
-        "finished_at": moment(finished),
-        "duration_seconds": seconds_between(started, finished),
-        "lateness_seconds": lateness_seconds(row),
-        "exit_code": row.exit_code,
-        "detail": row.detail,
-        "loss": loss_of(row),
-        "missed_by": Missed(known.missed_by) if known.missed_by else None,
-        "other_run": known.other or None,
-        "executor": row.executor,
-        "decided_at": moment_of(row.decided_at),
-        "decided_by": node_of(row),
-        "through": moment(row.through),
-        "occurrences": row.occurrences,
-        "request": key.origin or None,
-        "params": _params(given_params(row)),
-        "resumed_from": resumed_from(row),
-        "waits": tuple(map(wait_of, known.waits)),
-        "running_steps": tuple(
-            step.name for step in read_steps(row.steps) if step.state == STEP_RUNNING and not step.item_of
-        )
+    return Run(
+        run=key.run_id,
+        job=key.job_id,
+        scheduled_for=moment_of(key.scheduled_for),
+        starts_at=moment(known.starts_at or None),
+        state=row.state,
+        reason=row.reason,
+        trigger=row.trigger,
+        attempt=row.attempt,
+        started_at=moment(started),
+        finished_at=moment(finished),
+        duration_seconds=seconds_between(started, finished),
+        lateness_seconds=lateness_seconds(row),
+        exit_code=row.exit_code,
+        detail=row.detail,
+        loss=loss_of(row),
+        missed_by=Missed(known.missed_by) if known.missed_by else None,
+        other_run=known.other or None,
+        executor=row.executor,
+        decided_at=moment_of(row.decided_at),
+        decided_by=node_of(row),
+        through=moment(row.through),
+        occurrences=row.occurrences,
+        request=key.origin or None,
+        params=_params(given_params(row)),
+        resumed_from=resumed_from(row),
+        waits=tuple(map(wait_of, known.waits)),
+        running_steps=_running_steps(row, job),
+        parents=tuple(map(_parent, known.parents)),
+        job_name=name_of(key.job_id, job),
+        timezone="UTC" if job is None else zone_of(job, job.schedules),
+    )
+
+
+def _running_steps(row: LedgerRow, job: Job | None) -> tuple[str, ...]:
+    found = (
+        tuple(step.name for step in read_steps(row.steps) if step.state == STEP_RUNNING and not step.item_of)
         if row.steps
-        else (),
-        "parents": tuple(map(_parent, known.parents)),
-    }
+        else ()
+    )
+    # A keeper reports the steps of a run that has several; a single step runs while its run does.
+    if row.state is RUNNING and job is not None and len(job.steps) == 1 and not found:
+        return (job.steps[0].name,)
+    return found
 
 
 def wait_of(wait: facts.Wait) -> Wait:
@@ -124,32 +119,28 @@ def _parent(parent: facts.Parent) -> Parent:
 
 
 def step_of(step: StepRecord) -> Step:
-    return Step(**step_fields(step), state=step.state)
-
-
-def step_fields(step: StepRecord) -> dict[str, Any]:
-    """The fields of `StepBase`."""
     started, finished = step.started_at, step.finished_at
-    return {
-        "name": step.name,
-        "item_of": step.item_of or None,
-        "item": step.item if step.item_of else None,
-        "attempt": step.attempt,
-        "tries": step.tries,
-        "started_at": moment(started),
-        "finished_at": moment(finished),
-        "duration_seconds": seconds_between(started, finished),
-        "exit_code": step.exit_code,
-        "detail": step.detail,
-        "output": step.output,
-        "is_output_cut": step.is_output_cut,
-        "sub_run": step.sub_run or None,
-        "executor": step.executor or None,
-        "reused_from": step.reused_from or None,
-        "has_log": step.has_log,
-        "cpu_seconds": (step.user_us + step.system_us) / 1_000_000,
-        "max_rss_bytes": step.max_rss_bytes or None,
-    }
+    return Step(
+        name=step.name,
+        item_of=step.item_of or None,
+        item=step.item if step.item_of else None,
+        state=step.state,
+        attempt=step.attempt,
+        tries=step.tries,
+        started_at=moment(started),
+        finished_at=moment(finished),
+        duration_seconds=seconds_between(started, finished),
+        exit_code=step.exit_code,
+        detail=step.detail,
+        output=step.output,
+        is_output_cut=step.is_output_cut,
+        sub_run=step.sub_run or None,
+        executor=step.executor or None,
+        reused_from=step.reused_from or None,
+        has_log=step.has_log,
+        cpu_seconds=(step.user_us + step.system_us) / 1_000_000,
+        max_rss_bytes=step.max_rss_bytes or None,
+    )
 
 
 def mark_of(row: LedgerRow) -> Mark:

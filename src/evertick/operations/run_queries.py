@@ -15,10 +15,11 @@ from evertick.model.loss import read_loss
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import FAILED, LOST, StepRecord, read_steps
 from evertick.operations.context import Context, bounded
-from evertick.operations.ledger_rows import gap_of, loss_of, moment, moment_of, run_fields, step_fields, step_of
+from evertick.operations.ledger_rows import gap_of, loss_of, moment, moment_of, run_of, step_of
 from evertick.operations.list_order import behind, sort_runs
 from evertick.operations.log_queries import find_logs
 from evertick.operations.protocol import Moment, RunQuery
+from evertick.operations.results.base import fields_of
 from evertick.operations.results.runs import (
     Attempt,
     AttemptStep,
@@ -26,10 +27,12 @@ from evertick.operations.results.runs import (
     GapPage,
     LogFile,
     RelatedRun,
+    Run,
     RunDefinition,
     RunDetail,
     RunPage,
     RunSort,
+    StepBase,
 )
 from evertick.operations.submission import read_run_id
 from evertick.operations.waits import find_waits
@@ -90,7 +93,7 @@ def run(context: Context, run_id: str) -> RunDetail:
     logs, absent = find_logs(context, row)
     steps, is_item = read_steps(row.steps), row.trigger is Trigger.ITEM
     return RunDetail(
-        **run_fields(row, job),
+        **fields_of(Run, run_of(row, job)),
         steps=tuple(map(step_of, steps)),
         attempts=attempts_of(row, steps, logs),
         depends={} if job is None else {step.name: tuple(step.depends) for step in job.steps},
@@ -164,7 +167,11 @@ def attempts_of(row: LedgerRow, steps: Sequence[StepRecord], logs: Iterable[LogF
                 executor=record.executor,
                 definition=record.definition or None,
                 steps=tuple(
-                    AttemptStep(**step_fields(step), state=step.state or None, log_bytes=sizes.get((number, step.name)))
+                    AttemptStep(
+                        **fields_of(StepBase, step_of(step)),
+                        state=step.state or None,
+                        log_bytes=sizes.get((number, step.name)),
+                    )
                     for step in own
                 ),
             )

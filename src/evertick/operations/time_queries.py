@@ -6,7 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from evertick.errors import EvertickError
 from evertick.model.blackout import Blackout, blackout_at, split_stretch
@@ -21,6 +21,7 @@ from evertick.operations.ledger_rows import moment, starts_at_of
 from evertick.operations.next_due_cache import Action, Due
 from evertick.operations.preview import in_blackout, why_held
 from evertick.operations.protocol import Moment
+from evertick.operations.results.base import fields_of
 from evertick.operations.results.schedule import (
     ClockNote,
     CronPreview,
@@ -80,7 +81,7 @@ def job_upcoming(
     return JobUpcoming(
         timezone=context.zone(job_id),
         items=tuple(
-            NotedFire(**_fire_fields(fire, context.now()), note=texts.get(to_datetime(fire.due.at)))
+            NotedFire(**fields_of(Fire, _fire(context, fire)), note=texts.get(to_datetime(fire.due.at)))
             for fire in islice(fires, count)
         ),
         dst_notes=notes,
@@ -213,28 +214,23 @@ def _delayed(view: View, job_ids: Collection[str], now: Instant, end: Instant | 
 
 
 def _fire(context: Context, fire: _Fire) -> Fire:
-    return Fire(**_fire_fields(fire, context.now()))
-
-
-def _fire_fields(fire: _Fire, now: Instant) -> dict[str, Any]:
-    """The fields of `Fire`."""
     at, zone, delayed = fire.due.at, fire.zone, fire.starts_at
-    return {
-        "job": fire.job.id,
-        "job_name": name_of(fire.job.id, fire.job),
-        "action": fire.due.action,
-        "scheduled_for": to_datetime(at),
-        "starts_at": moment(delayed),
-        "local": local_text(at, zone),
-        "local_start": None if delayed is None else local_text(delayed, zone),
-        "offset": offset_text(at, zone),
-        "timezone": zone,
-        "wait_seconds": ((at if delayed is None else delayed) - now) / SECOND,
-        "what": "run" if fire.held is None else f"skip: {fire.held}",
-        "reason": fire.held,
-        "detail": fire.detail,
-        "day": fire.day,
-    }
+    return Fire(
+        job=fire.job.id,
+        job_name=name_of(fire.job.id, fire.job),
+        action=fire.due.action,
+        scheduled_for=to_datetime(at),
+        starts_at=moment(delayed),
+        local=local_text(at, zone),
+        local_start=None if delayed is None else local_text(delayed, zone),
+        offset=offset_text(at, zone),
+        timezone=zone,
+        wait_seconds=((at if delayed is None else delayed) - context.now()) / SECOND,
+        what="run" if fire.held is None else f"skip: {fire.held}",
+        reason=fire.held,
+        detail=fire.detail,
+        day=fire.day,
+    )
 
 
 def _chosen(context: Context, job_ids: str | Collection[str] | None, jobs: Mapping[str, Job]) -> list[Job]:

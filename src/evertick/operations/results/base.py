@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
+
+R = TypeVar("R", bound="Result")
 
 
 def json_name(field: str) -> str:
@@ -39,3 +41,8 @@ class Result(_Encoded):
         "use_attribute_docstrings": True,
         "alias_generator": json_name,
     }
+
+
+def fields_of(kind: type[R], result: R) -> dict[str, Any]:
+    """The fields that `kind` declares, to make a result of a class that has these and more."""
+    return {one.name: getattr(result, one.name) for one in fields(kind)}
