@@ -9,7 +9,7 @@ from evertick.model.calendar import Calendar, CalendarRule, Shift, day_of_date
 from evertick.model.instant import HOUR
 from evertick.model.job import Job
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec
-from evertick.operations import excluded_days
+from evertick.operations import calendar_days
 from evertick.operations.local import LocalOperations
 from evertick.operations.results.schedule import ExcludedDay
 from tests.operations.ledger import at
@@ -57,5 +57,5 @@ def test_a_one_off_runs_on_an_excluded_day(store):
 
 
 def test_of_very_many_calendars_the_nearest_days_are_counted(store, monkeypatch):
-    monkeypatch.setattr(excluded_days, "COUNTED_MAX", 2)
+    monkeypatch.setattr(calendar_days, "EXCLUDED_MAX", 2)
     assert [one.date for one in ask(store, job_on("a", CalendarRule((FAIR, SUNDAYS))))()] == ["2026-03-03"]

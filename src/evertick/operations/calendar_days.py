@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from itertools import groupby, pairwise
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from evertick.errors import InvalidArgument
 from evertick.model.instant import DAY, HOUR, MINUTE, Instant, from_datetime, to_datetime
+from evertick.model.schedule import ScheduleSpec, has_calendar
 from evertick.operations.blackouts import find_blackouts
 from evertick.operations.context import Context, View
-from evertick.operations.excluded_days import DayBounds, excluded_days
 from evertick.operations.figures import outcome_counts, skip_counts
 from evertick.operations.jobs import watermark_of
 from evertick.operations.next_due_cache import NextDueCache
 from evertick.operations.preview import why_held
 from evertick.operations.results.schedule import Calendar, Day, ExcludedDay
 from evertick.operations.time_text import check_zone
-from evertick.planning.schedules import Schedule, compile_all, count_days, count_of
+from evertick.planning.schedules import Schedule, compile_all, count_days, count_of, excluded_of, exclusion_of, next_of
 from evertick.store import Tally
 
 DAYS_MAX = 400
 REMEMBERED_US = 10 * MINUTE
 AHEAD_MAX = 60_000
 """Schedules times days that are counted for the coming days of all jobs: about a second of work."""
+EXCLUDED_MAX = 20_000
+"""Calendars times days that are looked at: about a second of work; beyond it, the first days."""
+
+
+class DayBounds(NamedTuple):
+    """A day in a time zone; most have 24 hours."""
+
+    date: date
+    start: Instant
+    end: Instant
 
 
 def calendar(
@@ -66,6 +77,34 @@ def _excluded(context: Context, job_id: str | None, days: Sequence[DayBounds], n
     free = [job.schedules for job in wanted if why_held(job, view.records.get(job.id))[0] is None]
     key = ("excluded", job_id, days[0].start, days[-1].end, now // REMEMBERED_US)
     return view.kept(key, lambda: excluded_days(free, days, now))
+
+
+def excluded_days(
+    jobs: Iterable[tuple[ScheduleSpec, ...]], days: Sequence[DayBounds], now: Instant
+) -> tuple[ExcludedDay, ...]:
+    """The days after now on which jobs with these schedules would be due, but for their calendars."""
+    shared = Counter(specs for specs in jobs if has_calendar(specs))
+    if not shared:
+        return ()
+    coming = [day for day in days if day.end > now][: max(EXCLUDED_MAX // len(shared), 1)]
+    return tuple(found for day in coming if (found := _excluded_day(shared, day, max(day.start - 1, now))) is not None)
+
+
+def _excluded_day(shared: Counter[tuple[ScheduleSpec, ...]], day: DayBounds, after: Instant) -> ExcludedDay | None:
+    names: dict[str, None] = {}
+    concerned = occurrences = 0
+    for specs, jobs in shared.items():
+        schedules = excluded_of(compile_all(specs))
+        count = count_of(schedules, after, day.end - 1)
+        if not count:
+            continue
+        at = next_of(schedules, after)
+        why = None if at is None else exclusion_of(specs, at)
+        # A one-off on such a day runs although the calendar excludes the day.
+        if why is not None:
+            names[why.day] = None
+            concerned, occurrences = concerned + jobs, occurrences + jobs * count
+    return ExcludedDay(day.date.isoformat(), tuple(names), concerned, occurrences) if concerned else None
 
 
 def _tallies(context: Context, job_id: str | None, days: Sequence[DayBounds]) -> list[list[Tally]]:
