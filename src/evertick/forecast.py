@@ -45,7 +45,7 @@ from evertick.model.routing import Routing
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.requests import message_of
 from evertick.settings.parts import LoopSettings
-from evertick.store import RunFilter
+from evertick.store import RunFilter, every_line
 from evertick.stores.memory import MemoryStore
 
 NODE = "simulation"
@@ -109,13 +109,7 @@ class _Simulation:
 
     def rows(self, since: Instant) -> Iterator[LedgerRow]:
         """Every entry, oldest first."""
-        where, after = RunFilter(since=since, oldest_first=True), None
-        while True:
-            page = self._store.query(where, after, PAGE)
-            yield from page.rows
-            if page.after is None:
-                return
-            after = page.after
+        return every_line(self._store, RunFilter(since=since, oldest_first=True), PAGE)
 
     def _own_everything(self) -> Message:
         names = [f"bucket:{bucket}" for bucket in range(BUCKETS)]

@@ -17,7 +17,7 @@ thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -302,3 +302,14 @@ def find_line(store: Ledger, key: RunKey) -> LedgerRow | None:
     mark = key._replace(origin=f"{key.origin}!")
     where = RunFilter(job_ids=[key.job_id], until=key.scheduled_for + 1, with_items=True)
     return next((row for row in store.query(where, mark, 1).rows if row.key == key), None)
+
+
+def every_line(store: Ledger, where: RunFilter, page: int = 1_000) -> Iterator[LedgerRow]:
+    """All lines of a filter, read page by page."""
+    after = None
+    while True:
+        found = store.query(where, after, page)
+        yield from found.rows
+        if found.after is None:
+            return
+        after = found.after

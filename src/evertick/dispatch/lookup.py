@@ -23,9 +23,8 @@ from evertick.model.instant import Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, LAUNCHING, LOST, OPEN, RUNNING, SUCCEEDED, TIMED_OUT
 from evertick.model.run import LedgerRow, RunKey
 from evertick.routing.strategies import HISTORY
-from evertick.store import Ledger, RunFilter, find_line
+from evertick.store import Ledger, RunFilter, every_line, find_line
 
-PAGE = 1_000
 JOBS_TOGETHER = 500
 """Jobs named in one query."""
 
@@ -96,13 +95,7 @@ def _active_rows(store: Ledger, asked: LookUpStops) -> Iterator[LedgerRow]:
     for first in range(0, len(job_ids), JOBS_TOGETHER):
         names = job_ids[first : first + JOBS_TOGETHER]
         where = RunFilter(job_ids=names, states=(LAUNCHING, RUNNING), executors=(asked.executor,), with_items=True)
-        after = None
-        while True:
-            page = store.query(where, after, PAGE)
-            yield from page.rows
-            if page.after is None:
-                break
-            after = page.after
+        yield from every_line(store, where)
 
 
 def open_runs(store: Ledger, audit: Audit) -> list[Message]:

@@ -19,7 +19,7 @@ from evertick.model.lifecycle import LAUNCHING, RUNNING, TERMINAL, SkipReason
 from evertick.model.run import Change, Entry, RunKey, change_of
 from evertick.planning.entries import skip_around
 from evertick.planning.schedules import compile_all, excluded_of
-from evertick.store import Ledger, RunFilter
+from evertick.store import Ledger, RunFilter, every_line
 
 log = logging.getLogger("evertick.writer")
 
@@ -233,14 +233,7 @@ def _stretches_inside(store: Ledger, gap: Entry) -> list[tuple[Instant, Instant]
         occurrences_only=True,
         oldest_first=True,
     )
-    found: list[tuple[Instant, Instant]] = []
-    after = None
-    while True:
-        page = store.query(where, after, 1_000)
-        found += [(row.key.scheduled_for, row.through or row.key.scheduled_for) for row in page.rows]
-        if page.after is None:
-            return found
-        after = page.after
+    return [(row.key.scheduled_for, row.through or row.key.scheduled_for) for row in every_line(store, where)]
 
 
 def fold(changes: Sequence[Change]) -> list[Change]:

@@ -19,9 +19,8 @@ from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.jobs import specs_of, watermark_of
 from evertick.operations.requests import cancel_request
 from evertick.operations.submission import find_record
-from evertick.operations.verification import every_line
 from evertick.planning.schedules import compile_all, count_of, occurrences
-from evertick.store import RunFilter, Store
+from evertick.store import RunFilter, Store, every_line
 
 BACKFILL_MAX = 10_000
 """Occurrences of one request: it is one line in the ledger, and one lane of the loop."""
@@ -102,7 +101,7 @@ class _Lines:
 def _lines(store: Store, job_id: str, start: Instant, end: Instant) -> _Lines:
     single: dict[Instant, list[LedgerRow]] = defaultdict(list)
     gaps = []
-    for row in every_line(store, RunFilter(job_ids=[job_id], since=start, until=end, oldest_first=True), 1_000):
+    for row in every_line(store, RunFilter(job_ids=[job_id], since=start, until=end, oldest_first=True)):
         if row.through is not None:
             gaps.append(row)
         else:
@@ -172,4 +171,4 @@ def _runs_of(store: Store, request: Request) -> list[LedgerRow]:
     where = RunFilter(
         job_ids=[request.job_id], triggers=[Trigger.BACKFILL], since=min(instants), until=max(instants) + 1
     )
-    return [row for row in every_line(store, where, 1_000) if row.key.origin in (request.id, origin_of(request.id))]
+    return [row for row in every_line(store, where) if row.key.origin in (request.id, origin_of(request.id))]

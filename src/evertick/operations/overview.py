@@ -20,7 +20,7 @@ from evertick.operations.results.jobs import Percentiles
 from evertick.operations.results.runs import Run
 from evertick.operations.results.schedule import DayFigures, Hour, JobCounts, Overview, SchedulerState
 from evertick.operations.time_queries import upcoming
-from evertick.store import RunFilter, Tally
+from evertick.store import RunFilter, Tally, every_line
 
 SHOWN = 20
 LOOKED_AT, PAGE = 500, 50
@@ -83,16 +83,12 @@ def _latest(
     where = RunFilter(states=states, since=since + min(hours) * HOUR, until=since + (max(hours) + 1) * HOUR)
     # The newest of each job: a job that fails every minute would leave no room for others.
     newest: dict[str, LedgerRow] = {}
-    after = None
-    for _ in range(LOOKED_AT // PAGE):
-        page = context.store.query(where, after, PAGE)
-        for row in page.rows:
-            if row.key.scheduled_for <= now:
-                newest.setdefault(row.key.job_id, row)
-        after = page.after
-        if after is None or len(newest) >= SHOWN:
+    for row in islice(every_line(context.store, where, PAGE), LOOKED_AT):
+        if row.key.scheduled_for <= now:
+            newest.setdefault(row.key.job_id, row)
+        if len(newest) >= SHOWN:
             break
-    return context.runs(islice(newest.values(), SHOWN))
+    return context.runs(newest.values())
 
 
 def _lateness(context: Context, since: Instant, now: Instant) -> Percentiles:

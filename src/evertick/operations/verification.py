@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from evertick.errors import Conflict
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
-from evertick.model.run import LedgerRow
 from evertick.operations.context import Context
 from evertick.operations.results.system import Finding, Verification
 from evertick.planning.stuck import stuck_entries
 from evertick.planning.verify import Report, verify_ledger
-from evertick.store import RunFilter, Store, WrongCount
+from evertick.store import RunFilter, Store, WrongCount, every_line
 
 PAGE = 10_000
 _verifying = threading.Lock()
@@ -81,20 +80,9 @@ def _count_text(wrong: WrongCount) -> str:
 def verify_store(store: Store, definitions: Mapping[str, Job] = _NONE, now: Instant | None = None) -> Report:
     """Prove from the ledger that no occurrence was lost, decided twice or miscounted; given the time, none is stuck."""
     snapshot = store.load()
-    rows = list(every_line(store, RunFilter(occurrences_only=True, oldest_first=True)))
+    rows = list(every_line(store, RunFilter(occurrences_only=True, oldest_first=True), PAGE))
     report = verify_ledger(store.schedules(), snapshot.jobs, snapshot.floors, rows)
     report = replace(report, wrong_counts=tuple(store.wrong_counts()))
     if now is None:
         return report
     return replace(report, stuck=stuck_entries(snapshot.open_runs, snapshot.jobs, snapshot.floors, definitions, now))
-
-
-def every_line(store: Store, where: RunFilter, page: int = PAGE) -> Iterator[LedgerRow]:
-    """All lines of a filter, page by page."""
-    after = None
-    while True:
-        found = store.query(where, after, page)
-        yield from found.rows
-        if found.after is None:
-            return
-        after = found.after
