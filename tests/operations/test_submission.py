@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from evertick.definitions.source import Folder
 from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.loop.messages import TriggerJob
 from evertick.model.answer import Answer, Refusal, answer_text
@@ -14,6 +15,8 @@ from evertick.model.instant import MINUTE
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import SUCCEEDED, Trigger
 from evertick.model.run import LedgerRow, RunKey
+from evertick.operations.local import LocalOperations
+from evertick.operations.protocol import RunQuery
 from evertick.operations.requests import message_of, retry_request, trigger_request
 from evertick.operations.submission import (
     answer_to,
@@ -123,6 +126,29 @@ def test_a_job_may_be_known_to_the_ledger_or_to_the_folder_alone(store):
     assert find_record(store, "new", {"new": job(name="new")}) is None
     with pytest.raises(NotFound, match=r"unknown job 'qqq'\. Next: list the jobs"):
         find_record(store, "qqq", {})
+
+
+@pytest.mark.parametrize("is_defined", [True, False], ids=["in the folder", "in the ledger"])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda operations: operations.list_runs(RunQuery(job="etl")), id="its runs"),
+        pytest.param(lambda operations: operations.gaps("etl"), id="its gaps"),
+        pytest.param(lambda operations: operations.durations("etl"), id="its durations"),
+        pytest.param(lambda operations: operations.step_history("etl"), id="its steps"),
+        pytest.param(lambda operations: operations.trigger("etl"), id="a run of it"),
+    ],
+)
+def test_a_question_about_a_job_does_not_load_its_bucket_to_see_that_it_exists(store, monkeypatch, ask, is_defined):
+    fill(store, watermark=1)
+    folder = Folder(jobs={"etl": job()} if is_defined else {})
+    operations = LocalOperations(store, lambda: folder, now=lambda: at(2))
+
+    def refuse(buckets=None):
+        raise AssertionError("it loads the jobs and the open runs of a bucket")
+
+    monkeypatch.setattr(store, "load", refuse)
+    ask(operations)
 
 
 def test_nodes_that_gave_a_sign_of_life_are_seen_until_their_lease_is_over(store):

@@ -48,7 +48,7 @@ def calendar(
 ) -> Calendar:
     """By default the last year and the next four weeks."""
     if job_id is not None:
-        context.require(job_id)
+        context.require_job(job_id)
     name = zone or context.zone(job_id)
     check_zone(name)
     now = context.now()

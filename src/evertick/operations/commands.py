@@ -218,7 +218,7 @@ def backfill_progress(context: Context, job_id: str, request: str) -> BackfillPr
 def backfills(context: Context, job_id: str, limit: int = 10) -> Sequence[BackfillProgress]:
     """As far back as the job's newest rows reach."""
     bounded("limit", limit, 1, BACKFILLS_MAX)
-    context.require(job_id)
+    context.require_job(job_id)
     where = RunFilter(job_ids=[job_id], triggers=[Trigger.BACKFILL])
     rows = context.store.query(where, limit=LINES_LOOKED_AT).rows
     active = [row for row in context.view().open_runs.get(job_id, ()) if row.trigger is Trigger.BACKFILL]

@@ -206,7 +206,7 @@ def catchup(context: Context, job_id: str, keep: Missed | None = None) -> Catchu
 
 
 def durations(context: Context, job_id: str, limit: int = 100) -> Durations:
-    context.require(job_id)
+    context.require_job(job_id)
     bounded("limit", limit, 1, PAGE_MAX)
     rows = context.store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=limit).rows
     points = tuple(point_of(row) for row in reversed(rows))

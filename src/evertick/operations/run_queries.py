@@ -227,7 +227,7 @@ def _page(
 ) -> Page:
     mark = read_run_id(after) if after else None
     if job is not None:
-        context.require(job)
+        context.require_job(job)
     chosen = _tagged(context, job, tags)
     if chosen is not None and not chosen:
         return Page((), None)

@@ -23,7 +23,7 @@ WEEKDAYS_OF = 500
 
 
 def step_history(context: Context, job_id: str, limit: int = 40) -> StepHistory:
-    context.require(job_id)
+    context.require_job(job_id)
     bounded("limit", limit, 1, RUNS_MAX)
     rows = context.store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=WEEKDAYS_OF).rows
     shown = list(reversed(rows[:limit]))
