@@ -50,9 +50,7 @@ def locate(settings: Settings, folder: Path | None, *, store: str | None = None,
         return Location(MEMORY)
     if url and "://" not in url and not url.startswith((MEMORY, "files:", "sqlite:")):
         raise SettingsError(f"the store {url!r} is not a URL. Write for example sqlite:///evertick.db.")
-    state = state or settings.state
-    if state is None and folder is not None:
-        state = folder / STATE_FOLDER
+    state = state or (settings.state if folder is None else settings.state_folder(folder))
     if state is None and (lock := lock_path(url)) is not None:
         state = lock.parent / STATE_FOLDER  # beside a SQLite file, or inside a folder of files
     if not url:
