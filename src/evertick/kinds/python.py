@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from evertick.kinds import Program, StepError
-from evertick.model.work import PythonCall
+from evertick.model.work import FUNCTION, PythonCall
 
-_TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 RUNNER = str(Path(__file__).with_name("python_runner.py"))
 
 
@@ -20,7 +18,7 @@ def python_program(call: PythonCall, params: Mapping[str, str], *, has_result: b
 
     The runner is started by its path and imports nothing of Evertick.
     """
-    if not _TARGET.fullmatch(call.target):
+    if not FUNCTION.fullmatch(call.target):
         raise StepError(f"{call.target!r} is not a function. Use the form 'package.module:function'.")
     try:
         arguments = json.dumps({**call.arguments, **params})

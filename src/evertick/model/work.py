@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -59,12 +60,15 @@ class Script:
     interpreter: tuple[str, ...] = ("/bin/sh", "-e")
 
 
+FUNCTION: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+"""How a function is named: `module:function`."""
+
+
 @dataclass(frozen=True, slots=True)
 class PythonCall:
     """A function, called in a process of its own."""
 
     target: str
-    """`module:function`."""
     arguments: Mapping[str, object] = field(default_factory=dict, hash=False)
 
 

@@ -27,12 +27,11 @@ from evertick.definitions.fields.values import (
 )
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of, plain_data
 from evertick.definitions.report import Report, Section
-from evertick.model.work import Env, HttpCall, Kind, PythonCall, Script, SubJob
+from evertick.model.work import FUNCTION, Env, HttpCall, Kind, PythonCall, Script, SubJob
 
 SCRIPT_MAX = 200_000
 BODY_MAX = 200_000
 
-_TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 # The fields that each kind may have, and no other kind.
 _BELONGS: Final = {"shell": "script", "interpreter": "script", "with": "python", "params": "job", "wait": "job"}
@@ -110,7 +109,7 @@ def _words(node: Node, field: str, report: Report) -> tuple[str, ...] | None:
 def _python(node: Node, section: Section, place: Node | None, report: Report) -> PythonCall | None:
     field = section.field("python")
     target = line_of(node, field, report, longest=500)
-    if target is not None and not _TARGET.fullmatch(target):
+    if target is not None and not FUNCTION.fullmatch(target):
         report.error(node, field, f"'{target[:60]}' is not a function.", "Write package.module:function.")
         target = None
     arguments: dict[str, object] = {}

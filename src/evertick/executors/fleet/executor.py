@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from evertick.errors import EvertickError, ExecutorUnavailable
 from evertick.executor import Attempt, Capabilities
@@ -41,6 +41,16 @@ RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 CLOSE_SECONDS = 5.0
 QUIET_SECONDS = 15.0
 """Reconnect when nothing, not even a beat, was received for this long."""
+
+
+class _BundledLaunch(NamedTuple):
+    """A launch that waits for the bundle in `path`."""
+
+    launch: LaunchMessage
+    placed: str
+    needs: Resources
+    path: str
+    until: Instant | None
 
 
 class FleetExecutor:
@@ -87,7 +97,8 @@ class FleetExecutor:
         assert assignments is not None, "launch() before open()"
         path, until = attempt.job.routing.bundle, attempt.valid_until
         if path:
-            self._call_soon(lambda: self._pack_and_launch(assignments, launch, placed, needs, path, until))
+            bundled = _BundledLaunch(launch, placed, needs, path, until)
+            self._call_soon(lambda: self._pack_and_launch(assignments, bundled))
         else:
             self._call_soon(
                 lambda: assignments.launch(launch, placed, time.monotonic(), needs, valid_us=_left_us(until))
@@ -123,48 +134,33 @@ class FleetExecutor:
 
     # The thread
 
-    def _pack_and_launch(
-        self,
-        assignments: Assignments,
-        launch: LaunchMessage,
-        placed: str,
-        needs: Resources,
-        path: str,
-        until: Instant | None,
-    ) -> None:
+    def _pack_and_launch(self, assignments: Assignments, bundled: _BundledLaunch) -> None:
         """In the background: a large bundle takes a while, and messages of members must be handled meanwhile."""
-        attempt_id = (launch.key, launch.attempt)
+        attempt_id = (bundled.launch.key, bundled.launch.attempt)
         if attempt_id in self._packing:
             return
         self._packing[attempt_id] = ""
-        task = asyncio.get_running_loop().create_task(self._packed(assignments, launch, placed, needs, path, until))
+        task = asyncio.get_running_loop().create_task(self._packed(assignments, bundled))
         self._packers.add(task)
         task.add_done_callback(self._packers.discard)
 
-    async def _packed(
-        self,
-        assignments: Assignments,
-        launch: LaunchMessage,
-        placed: str,
-        needs: Resources,
-        path: str,
-        until: Instant | None,
-    ) -> None:
+    async def _packed(self, assignments: Assignments, bundled: _BundledLaunch) -> None:
+        launch = bundled.launch
         try:
-            bundle = await asyncio.to_thread(self._bundles.pack, path)
+            bundle = await asyncio.to_thread(self._bundles.pack, bundled.path)
         except BundleError as error:
             bundle, why = None, str(error)
         else:
             why = self._packing[launch.key, launch.attempt]
         del self._packing[launch.key, launch.attempt]
-        left_us = _left_us(until)
+        left_us = _left_us(bundled.until)
         if not why and left_us is not None and left_us <= 0:
             # The packed bundle is cached here and on the member for the next launch.
             why = "packing its bundle took longer than this node's lease on its jobs"
         if bundle is None or why:
             self._report(LaunchRefused(launch.key, launch.attempt, why, launch.fence))
         else:
-            assignments.launch(launch, placed, time.monotonic(), needs, bundle, left_us)
+            assignments.launch(launch, bundled.placed, time.monotonic(), bundled.needs, bundle, left_us)
 
     def _stop(self, assignments: Assignments, key: RunKey, attempt: int, detail: str) -> None:
         if (key, attempt) in self._packing:

@@ -20,6 +20,7 @@ from evertick.executors.keeper.spawn import (
     Exit,
     Limits,
     NoCapacity,
+    ProcessStart,
     Reaper,
     capacity_text,
     check_descriptors,
@@ -190,12 +191,12 @@ class ProcessTry:
             descriptors[SCRIPT_FD] = _in_memory("script", script, theirs)
         # A sandbox has its own view of folders; its arguments name the working folder.
         folder = self._folder if self._confinement.sandbox is None else "/"
-        limits = self._runtime.limits
+        start = ProcessStart(path, argv, self._env, folder, descriptors, self._runtime.limits)
         account = self._confinement.account if self._confinement.changes_user else None
         if account is not None and not _runs_by_systemd(self._confinement):
-            self.pid = spawn_as(account, path, argv, self._env, folder, descriptors, limits)
+            self.pid = spawn_as(account, start)
         else:
-            self.pid = spawn(path, argv, self._env, folder, descriptors, limits)
+            self.pid = spawn(start)
         self.started_us = _start_of(self.pid)
         if self._note is not None:
             self._note.name_after(self.pid, self.started_us)

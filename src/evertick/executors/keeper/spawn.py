@@ -109,60 +109,64 @@ class Reaper:
                 future.set_result(Exit(os.waitstatus_to_exitcode(status), user_us, system_us, used.ru_maxrss * 1024))
 
 
-def spawn(
-    path: str,
-    argv: tuple[str, ...],
-    env: Mapping[str, str],
-    folder: str | None,
-    descriptors: Mapping[int, int],
-    limits: Limits,
-) -> int:
-    """Start a process in a session of its own; `descriptors` maps its descriptors 0, 1, 2 ... to ours.
+class ProcessStart(NamedTuple):
+    """What a process is started with."""
+
+    path: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    folder: str | None
+    descriptors: Mapping[int, int]
+    """Its descriptors 0, 1, 2 ... and ours."""
+    limits: Limits
+
+
+def spawn(start: ProcessStart) -> int:
+    """Start a process in a session of its own.
 
     Nothing else may change the working folder or the limits meanwhile: only the keeper's main thread calls this.
     """
-    actions = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in sorted(descriptors.items())]
-    home = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if folder is not None else None
+    actions = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in sorted(start.descriptors.items())]
+    home = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if start.folder is not None else None
     try:
-        if folder is not None:
-            os.chdir(folder)
-        with _files_limit(limits):
+        if start.folder is not None:
+            os.chdir(start.folder)
+        with _files_limit(start.limits):
             pid = os.posix_spawn(
-                path, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULT_SIGNALS
+                start.path,
+                start.argv,
+                start.env,
+                file_actions=actions,
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_DEFAULT_SIGNALS,
             )
     finally:
         if home is not None:
             os.fchdir(home)
             os.close(home)
-    _limit(pid, limits)
+    _limit(pid, start.limits)
     return pid
 
 
-def spawn_as(
-    account: Account,
-    path: str,
-    argv: tuple[str, ...],
-    env: Mapping[str, str],
-    folder: str | None,
-    descriptors: Mapping[int, int],
-    limits: Limits,
-) -> int:
+def spawn_as(account: Account, start: ProcessStart) -> int:
     """Start a process as another user: with its groups, and without our groups and capabilities.
 
     `posix_spawn` cannot do that, and a helper such as setpriv would keep our capabilities until it starts the program.
     """
+    descriptors = start.descriptors
     numbers = sorted(its for its in descriptors if its > 2)
     # A keeper reserves the low numbers for this, so that none of its own files has one.
     held = {its: os.dup(its) for its in numbers}
     try:
         for its in numbers:
             os.dup2(descriptors[its], its, inheritable=False)
-        with _files_limit(limits):
+        with _files_limit(start.limits):
             process = subprocess.Popen(
-                argv,
-                executable=path,
-                env=env,
-                cwd=folder,
+                start.argv,
+                executable=start.path,
+                env=start.env,
+                cwd=start.folder,
                 stdin=descriptors[0],
                 stdout=descriptors[1],
                 stderr=descriptors[2],
@@ -177,7 +181,7 @@ def spawn_as(
             os.dup2(fd, its, inheritable=False)
             os.close(fd)
     process.returncode = 0  # the reaper waits for it, not this object
-    _limit(process.pid, limits)
+    _limit(process.pid, start.limits)
     return process.pid
 
 

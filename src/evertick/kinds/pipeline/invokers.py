@@ -16,6 +16,7 @@ from evertick.kinds.pipeline.command_invoker import CommandInvoker
 from evertick.kinds.pipeline.http_invoker import HttpInvoker
 from evertick.kinds.pipeline.invoker import Answer, Call, Invoker
 from evertick.kinds.pipeline.values import refuse
+from evertick.model.work import FUNCTION
 
 SETTING: Final = "EVERTICK_INVOKER"
 DRY_RUN: Final = "dry-run"
@@ -24,7 +25,6 @@ DRY_RUN_WARNING: Final = (
     f"Write 'invoker' in the pipeline, or set {SETTING}."
 )
 _SHAPES: Final = "Write {command: [program]}, {python: module:function}, {http: {url: ..., model: ...}} or dry-run."
-_TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -89,7 +89,7 @@ def _command(value: object, field: str, environ: Mapping[str, str]) -> Invoker:
 
 
 def _python(value: object, field: str, directory: Path) -> Invoker:
-    if not isinstance(value, str) or not _TARGET.fullmatch(value):
+    if not isinstance(value, str) or not FUNCTION.fullmatch(value):
         refuse(f"{field}.python", f"is {value!r}, which is not a function", "Write module:function.")
     module_name, _, path = value.partition(":")
     folder = str(directory)
