@@ -67,6 +67,8 @@ SKIP, WAIT, LATEST, REPLACE = (
 FOREVER = Act(lasts_us=None)
 CALM = LoopSettings(interval_us=5 * SECOND, flush_us=MINUTE)
 """A loop that looks up less often than a real one: a quiet day costs little, and what is due wakes it all the same."""
+QUIET = LoopSettings(preread_us=30 * SECOND, interval_us=30 * SECOND, flush_us=MINUTE, stall_us=HOUR)
+"""For days in which hardly anything happens: a sixth of the turns."""
 NODE_TTL_US = 100_000 * DAY  # leases end when a test says so
 
 # --- how tests say what they mean

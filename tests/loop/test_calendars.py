@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from evertick.loop.messages import PauseJob, ResumeJob
 from evertick.model.calendar import Calendar, CalendarRule, Shift
 from evertick.model.facts import read_facts
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.planning.verify import verify_ledger
-from tests.loop.harness import FOREVER, WAIT, at, catching_up, job, parallel, world
+from tests.loop.harness import FOREVER, QUIET, WAIT, at, catching_up, job, parallel
+from tests.loop.harness import world as busy_world
+
+world = partial(busy_world, settings=QUIET)
 
 TODAY = at("00:00") // DAY
 OFF = Calendar("company", days=(TODAY,), labels=("Founders' Day",))
@@ -111,7 +116,7 @@ def test_an_edit_just_before_an_excluded_occurrence_lets_it_run():
 
 
 def test_a_crash_between_plan_and_due_time_decides_an_excluded_occurrence_once():
-    here = world(job("a", under(EverySpec(10 * SECOND))), start="08:59:56")
+    here = busy_world(job("a", under(EverySpec(10 * SECOND))), start="08:59:56")
     here.run_for(3 * SECOND)
     here.restart(after=HOUR)
     here.run_for(SECOND)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -12,7 +13,10 @@ from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text
 from evertick.model.lifecycle import FAILED
 from evertick.model.policy import Expectation
 from evertick.model.schedule import CalendarSpec, CronSpec
-from tests.loop.harness import FOREVER, HOURLY, Act, at, catching_up, clock_of, job, retries, world
+from tests.loop.harness import FOREVER, HOURLY, QUIET, Act, at, catching_up, clock_of, job, retries
+from tests.loop.harness import world as busy_world
+
+world = partial(busy_world, settings=QUIET)
 
 WITHIN = Expectation(within_us=20 * MINUTE)
 BY = Expectation(by="10:30", timezone="UTC")
@@ -191,7 +195,7 @@ def test_a_disabled_job_has_no_deadlines():
 
 
 def test_a_day_that_a_calendar_excludes_has_no_deadline():
-    off = CalendarRule((Calendar("company", days=(at("00:00") // DAY,)),))
+    off = CalendarRule((Calendar("closed", days=(at("00:00") // DAY,)),))
     here = world(job("a", CalendarSpec(HOURLY, off, "UTC"), expectation=WITHIN))
     here.act("a", BROKEN)
     here.run_until("1d00:30")

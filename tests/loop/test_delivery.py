@@ -63,15 +63,14 @@ from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.run import RunKey
 from evertick.model.schedule import CronSpec
 from evertick.operations.requests import message_of
-from evertick.settings.parts import LoopSettings
 from tests.loop.executor import Act
-from tests.loop.harness import WAIT, World, at, job, retries
+from tests.loop.harness import QUIET, WAIT, World, at, job, retries
 
 NINE = RunKey("a", at("09:00"))
 HALF_PAST = CronSpec("30 * * * *", "UTC")
 LONG = Act(lasts_us=10 * MINUTE)
 LATE_US = 7 * MINUTE
-CALM = LoopSettings(preread_us=30 * SECOND, interval_us=30 * SECOND, flush_us=MINUTE, stall_us=HOUR, queues=(("q", 1),))
+SETTINGS = replace(QUIET, queues=(("q", 1),))
 FROM_ELSEWHERE = {Identity.REQUEST, Identity.ATTEMPT, Identity.LAUNCH, Identity.SUB_RUN}
 MUCH_LATER_US = HOUR + 7 * MINUTE
 
@@ -132,7 +131,7 @@ class Redelivering(World):
         self.held: list[tuple[Instant, Message]] = []
         self.delivered: set[type] = set()
         self.is_on = True
-        super().__init__(jobs, now, CALM)
+        super().__init__(jobs, now, SETTINGS)
 
     def turn(self) -> None:
         messages: list[Message] = [TimePassed(self.monotonic), *self.inbox]
