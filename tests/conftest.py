@@ -33,8 +33,10 @@ ROOT = Path(__file__).parent.parent
 
 WORKERS_PER_CORE = 4.0
 """Much of the suite waits for processes, leases and browsers: more workers than cores keep the cores busy meanwhile."""
-FAST_WORKERS_PER_CORE = 2.0
+FAST_WORKERS_PER_CORE = 1.5
 """The fast tests wait little, and each worker more collects all of them once more."""
+MEMORY_FOLDER, MEMORY_FOLDER_BYTES = "/dev/shm", 2 << 30
+"""The files of the fast tests are there, if that much is free: on a disk they wait for it most of the time."""
 
 # No deadline: a busy machine is not a defect, and timings belong in bench/.
 settings.register_profile(
@@ -85,9 +87,21 @@ def is_fast_only(config: pytest.Config) -> bool:
     return config.option.markexpr == "not slow"
 
 
+def has_memory_folder() -> bool:
+    """Whether there is a file system in memory with enough room, on which programs may be started."""
+    try:
+        found = os.statvfs(MEMORY_FOLDER)
+    except OSError:
+        return False
+    is_usable = os.access(MEMORY_FOLDER, os.W_OK) and not found.f_flag & os.ST_NOEXEC
+    return is_usable and found.f_bavail * found.f_frsize >= MEMORY_FOLDER_BYTES
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(FailurePrinter(config))
     config.pluginmanager.register(Meter())
+    if is_fast_only(config) and has_memory_folder():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_FOLDER)
     gc.disable()  # what is collected stays: there is nothing to be found in it
 
 
@@ -117,8 +131,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish() -> None:
-    # Thousands of tests and all that was imported stay: the collector need not look through them again and again.
-    gc.collect()
+    # Thousands of tests and all that was imported stay: the collector need not look through them, now or later.
     gc.freeze()
     gc.enable()
 
