@@ -92,12 +92,12 @@ def test_a_check_that_never_started_can_be_stopped():
 def test_a_message_goes_to_the_channels_that_the_settings_name(monkeypatch):
     clock = SystemClock()
     state = State(LoopSettings(), "node-a", "x", clock.now())
-    outlook = Observers(
+    observers = Observers(
         state, Inbox(), clock, {}, NotifyConfig(ledger_channels=(Slack("https://hooks.example/x"),)), 100
     )
     sent: list[Any] = []
-    monkeypatch.setattr(outlook.announcer, "announce", sent.append)
-    outlook.report_damage("row 3 missing")
+    monkeypatch.setattr(observers.announcer, "announce", sent.append)
+    observers.report_damage("row 3 missing")
     ((message),) = sent
     assert (message.event, message.detail, "node-a is damaged" in message.text) == (DAMAGED, "row 3 missing", True)
     Observers(state, Inbox(), clock, {}, NotifyConfig(), 100).report_damage("nobody wants to hear it")

@@ -34,13 +34,13 @@ def write_log(state: Path, job_id: str, age_us: int, *, name: str = "main.log", 
     return folder
 
 
-def sweeper(state: Path, *jobs: Job, retention_us: int | None = 30 * DAY) -> LogRetention:
+def retention(state: Path, *jobs: Job, retention_us: int | None = 30 * DAY) -> LogRetention:
     return LogRetention(Logs(state).prune_logs, lambda: jobs, Clock(), retention_us)
 
 
 def test_the_logs_of_runs_older_than_the_settings_say_go_and_their_folders_with_them(tmp_path):
     old, young = write_log(tmp_path, "a", 31 * DAY), write_log(tmp_path, "a", 29 * DAY)
-    assert sweeper(tmp_path).sweep() == 1
+    assert retention(tmp_path).sweep() == 1
     assert (old.exists(), young.exists()) == (False, True)
     assert not old.parents[1].exists()
 
@@ -54,19 +54,19 @@ def test_the_logs_of_runs_older_than_the_settings_say_go_and_their_folders_with_
 )
 def test_a_job_may_have_its_logs_kept_longer_or_shorter(tmp_path, own_us, is_kept):
     own, others = write_log(tmp_path, "a", 20 * DAY + 20 * DAY * is_kept), write_log(tmp_path, "b", 40 * DAY)
-    sweeper(tmp_path, Job("a", log_retention_us=own_us), Job("b")).sweep()
+    retention(tmp_path, Job("a", log_retention_us=own_us), Job("b")).sweep()
     assert (own.exists(), others.exists()) == (is_kept, False)
 
 
 def test_forever_applies_except_to_jobs_with_their_own_retention(tmp_path):
     kept, gone = write_log(tmp_path, "a", 4_000 * DAY), write_log(tmp_path, "b", 2 * DAY)
-    sweeper(tmp_path, Job("b", log_retention_us=DAY), retention_us=None).sweep()
+    retention(tmp_path, Job("b", log_retention_us=DAY), retention_us=None).sweep()
     assert (kept.exists(), gone.exists()) == (True, False)
 
 
 def test_a_run_that_still_prints_keeps_its_log_however_old_it_is(tmp_path):
     growing = write_log(tmp_path, "a", 40 * DAY, name="main.log.part")
-    assert sweeper(tmp_path).sweep() == 0
+    assert retention(tmp_path).sweep() == 0
     assert growing.exists()
 
 
@@ -75,11 +75,11 @@ def test_many_go_in_portions(tmp_path, monkeypatch):
     monkeypatch.setattr(sweeping, "PAUSE_SECONDS", 0.0)
     for number in range(10):
         write_log(tmp_path, "a", 31 * DAY + HOUR, number=number)
-    assert sweeper(tmp_path).sweep() == 10
+    assert retention(tmp_path).sweep() == 10
 
 
 def test_where_nothing_was_ever_printed_there_is_nothing_to_do(tmp_path):
-    assert sweeper(tmp_path).sweep() == 0
+    assert retention(tmp_path).sweep() == 0
 
 
 def test_a_disk_that_fails_is_logged_and_tried_again(monkeypatch, caplog):

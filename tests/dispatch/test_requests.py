@@ -23,8 +23,8 @@ from tests.stores.builders import asked
 PATIENCE_SECONDS = 180
 
 
-class Telling:
-    """A store that tells what it was given to tell, and then nothing."""
+class AnnouncingStore:
+    """A store that announces what it was given, and then nothing."""
 
     def __init__(self, *told: bool | Exception) -> None:
         self._told = list(told)
@@ -44,13 +44,13 @@ class Telling:
 def test_a_node_looks_when_it_is_notified_and_after_the_database_was_away(monkeypatch):
     monkeypatch.setattr(module, "AWAY_SECONDS", 0.01)
     looks = []
-    store = Telling(True, False, StoreUnavailable("gone"), True)
-    hearing = RequestListener(store, lambda: looks.append(True))
-    hearing.start()
+    store = AnnouncingStore(True, False, StoreUnavailable("gone"), True)
+    listener = RequestListener(store, lambda: looks.append(True))
+    listener.start()
     assert store.silence.wait(PATIENCE_SECONDS)
-    hearing.stop()
+    listener.stop()
     assert len(looks) == 2
-    assert not hearing._thread.is_alive()
+    assert not listener._thread.is_alive()
 
 
 class Polled:

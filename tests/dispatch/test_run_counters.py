@@ -29,9 +29,9 @@ withdrawn = st.builds(Withdrawn, st.lists(keys, max_size=3))
 
 @given(st.lists(st.one_of(changes, entries, withdrawn), max_size=60))
 def test_the_counters_are_what_a_recount_gives(facts):
-    census = RunCounters()
+    counters = RunCounters()
     states: dict[Any, Any] = {}
-    census([ALL, *facts])
+    counters([ALL, *facts])
     for fact in facts:
         if isinstance(fact, Withdrawn):
             for key in fact.keys:
@@ -41,31 +41,31 @@ def test_the_counters_are_what_a_recount_gives(facts):
         else:
             states.pop(fact.key, None)
     counted = Counter(states.values())
-    assert census.open_runs == {str(state): counted[state] for state in RunState if state in OPEN}
+    assert counters.open_runs == {str(state): counted[state] for state in RunState if state in OPEN}
 
 
 def test_what_was_open_when_the_buckets_came_is_counted_and_gone_when_they_go():
     row = LedgerRow(RunKey("a", NINE), RUNNING, Trigger.SCHEDULER, NINE, "n")
-    census = RunCounters()
-    census([BucketsGained({bucket_of("a"): 1}, Snapshot(open_runs=[row]))])
-    assert census.open_runs["running"] == 1
-    census([BucketsLost({bucket_of("a"): 1}, is_fenced=True)])
-    assert (census.open_runs["running"], census.buckets_lost) == (0, 1)
+    counters = RunCounters()
+    counters([BucketsGained({bucket_of("a"): 1}, Snapshot(open_runs=[row]))])
+    assert counters.open_runs["running"] == 1
+    counters([BucketsLost({bucket_of("a"): 1}, is_fenced=True)])
+    assert (counters.open_runs["running"], counters.buckets_lost) == (0, 1)
     # It goes on here, and is another node's to count.
-    census([Change(RunKey("a", NINE + 1), RUNNING, NINE)])
-    assert census.open_runs["running"] == 0
+    counters([Change(RunKey("a", NINE + 1), RUNNING, NINE)])
+    assert counters.open_runs["running"] == 0
 
 
 def test_a_gap_is_counted_as_one_and_not_as_an_open_run():
-    census = RunCounters()
-    census([ALL, Entry(RunKey("a", NINE), SKIPPED, Trigger.SCHEDULER, NINE, SkipReason.CAP, NINE + 9, 10)])
-    assert census.gaps == 1
-    assert set(census.open_runs.values()) == {0}
+    counters = RunCounters()
+    counters([ALL, Entry(RunKey("a", NINE), SKIPPED, Trigger.SCHEDULER, NINE, SkipReason.CAP, NINE + 9, 10)])
+    assert counters.gaps == 1
+    assert set(counters.open_runs.values()) == {0}
 
 
 def test_a_run_of_an_item_is_counted_nowhere_not_even_after_a_change_that_does_not_say_what_it_is():
-    census, key = RunCounters(), RunKey("a", NINE, "sub-x")
+    counters, key = RunCounters(), RunKey("a", NINE, "sub-x")
     row = LedgerRow(key._replace(origin="sub-y"), RUNNING, Trigger.ITEM, NINE, "n")
-    census([BucketsGained(dict.fromkeys(range(BUCKETS), 1), Snapshot(open_runs=[row]))])
-    census([Entry(key, PLANNED, Trigger.ITEM, NINE), Change(row.key, RUNNING, NINE), Change(key, RUNNING, NINE)])
-    assert set(census.open_runs.values()) == {0}
+    counters([BucketsGained(dict.fromkeys(range(BUCKETS), 1), Snapshot(open_runs=[row]))])
+    counters([Entry(key, PLANNED, Trigger.ITEM, NINE), Change(row.key, RUNNING, NINE), Change(key, RUNNING, NINE)])
+    assert set(counters.open_runs.values()) == {0}

@@ -295,9 +295,9 @@ def test_the_states_keep_the_deadline_until_the_run_is_confirmed():
 def test_an_outlook_is_read_back_as_it_was_written_and_rubbish_is_none(tmp_path):
     assert read_deadlines(tmp_path) == NO_DEADLINES
     with closing(DeadlineFile(tmp_path)) as file:
-        for outlook in (DeadlineSummary(Deadline("a name", 7), 5), NO_DEADLINES, DeadlineSummary(Deadline("", 0), 3)):
-            file.write(outlook)
-            assert read_deadlines(tmp_path) == outlook
+        for summary in (DeadlineSummary(Deadline("a name", 7), 5), NO_DEADLINES, DeadlineSummary(Deadline("", 0), 3)):
+            file.write(summary)
+            assert read_deadlines(tmp_path) == summary
     (tmp_path / FILE).write_bytes(b"\xff rubbish")
     assert read_deadlines(tmp_path) == NO_DEADLINES
 

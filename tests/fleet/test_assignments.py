@@ -753,5 +753,5 @@ def test_a_member_that_was_full_reports_at_once_that_it_is_not(tmp_path, slots, 
     member._pass_on([[protocol.STARTED, *KEY, 1, NINE]])
     sent.clear()
     member._pass_on([[protocol.FINISHED, *KEY, 1, NINE + 1, SUCCEEDED, 0, "", 7, None]])
-    assert [message["op"] for message in sent] == [messages.SAY, *[messages.CARD] * cards]
+    assert [message["op"] for message in sent] == [messages.SAY, *[messages.HEARTBEAT] * cards]
     assert [message["card"]["running"] for message in sent[1:]] == [0] * cards

@@ -60,7 +60,7 @@ def is_there(executor, name: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-@pytest.mark.parametrize("where", ["in a card", "as lines"])
+@pytest.mark.parametrize("where", ["in a heartbeat", "as lines"])
 def test_no_process_rebuilds_an_object_that_a_member_sends(crowd, executor, reports, bombs, kind, where):
     something = OBJECTS[kind](Bomb(bombs))
     name = f"bad-{kind}-{where.replace(' ', '-')}"
@@ -68,10 +68,10 @@ def test_no_process_rebuilds_an_object_that_a_member_sends(crowd, executor, repo
     async def attack() -> str:
         intruder = Intruder(crowd.url, name)
         assert (present(await intruder.register()))["status"] == "OK"
-        await intruder.say({"op": messages.CARD, "card": intruder.card(running=7)})
+        await intruder.say({"op": messages.HEARTBEAT, "card": intruder.card(running=7)})
         await asyncio.to_thread(wait_for, lambda: sees(executor, name, 7), "it to be known")
-        if where == "in a card":
-            await intruder.say({"op": messages.CARD, "card": intruder.card(running=8, more=something)})
+        if where == "in a heartbeat":
+            await intruder.say({"op": messages.HEARTBEAT, "card": intruder.card(running=8, more=something)})
         else:
             await intruder.say({"op": messages.SAY, "lines": something})
         # The hub ends the stream of one that sends such a thing; the scheduler has seen all of it by then.
@@ -118,15 +118,15 @@ def test_no_member_can_report_for_another(crowd, executor, reports):
     end = json.dumps(["finished", *order.key, 1, order.key.scheduled_for, "succeeded", 0, "", 0, None, ""])
 
     async def attack() -> None:
-        intruder = Intruder(crowd.url, "bad-tongue")
+        intruder = Intruder(crowd.url, "bad-dialect")
         await intruder.register()
         await intruder.say(
-            {"op": messages.CARD, "card": intruder.card(running=7)},
+            {"op": messages.HEARTBEAT, "card": intruder.card(running=7)},
             {"op": messages.SAY, "lines": f"{end}\n".encode(), "worker": real},
-            {"op": messages.CARD, "card": intruder.card(name="ex-a", slots=7), "worker": real},
-            {"op": messages.CARD, "card": intruder.card(running=8)},
+            {"op": messages.HEARTBEAT, "card": intruder.card(name="ex-a", slots=7), "worker": real},
+            {"op": messages.HEARTBEAT, "card": intruder.card(running=8)},
         )
-        await asyncio.to_thread(wait_for, lambda: sees(executor, "bad-tongue", 8), "its last word")
+        await asyncio.to_thread(wait_for, lambda: sees(executor, "bad-dialect", 8), "its last word")
         intruder.comm.abort()
 
     asyncio.run(attack())

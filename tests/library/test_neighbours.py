@@ -126,7 +126,7 @@ def test_two_programs_on_one_folder_and_one_database_have_a_seat_each(tmp_path, 
             async with second:
                 assert len({present(first._node).node, present(second._node).node}) == 2
                 await eventually(lambda: nodes(), "both to have run something")
-            async with second:  # the same seat again
+            async with second:  # the same slot again
                 await eventually(lambda: nodes(), "both to have run something")
         assert (await first.verify()).is_sound
         for one in (first, second):

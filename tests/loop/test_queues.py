@@ -140,16 +140,16 @@ def test_the_successes_that_a_run_has_used_need_not_come_again_because_its_queue
 def three_nodes(priority: int) -> list[LoopDriver]:
     """Three nodes with one job each; `a` has the one place, `b` and `c` wait for it, and `c` has this priority."""
     jobs, store = [queued("a"), queued("b"), queued("c", priority=priority)], MemoryStore()
-    desks = [LoopDriver(*jobs, store=store, node=name, settings=ONE_AT_A_TIME) for name in "abc"]
-    for driver in desks:
+    drivers = [LoopDriver(*jobs, store=store, node=name, settings=ONE_AT_A_TIME) for name in "abc"]
+    for driver in drivers:
         driver.own_as_one_of_several(driver.node)
         driver.write()
-    for driver in desks:
+    for driver in drivers:
         driver.run_until(NINE + MINUTE + 5 * SECOND)
-    run, attempt = desks[0].launched[0]
-    desks[0].say(RunFinished(run, attempt, desks[0].now, SUCCEEDED, 0))
-    desks[0].write()
-    return desks
+    run, attempt = drivers[0].launched[0]
+    drivers[0].say(RunFinished(run, attempt, drivers[0].now, SUCCEEDED, 0))
+    drivers[0].write()
+    return drivers
 
 
 def test_among_nodes_a_free_place_goes_to_the_higher_priority_not_to_the_first():

@@ -24,7 +24,7 @@ from evertick.store import RunFilter, Tally, every_line
 
 SHOWN = 20
 LOOKED_AT, PAGE = 500, 50
-"""Of the runs that failed or were skipped at most so many are read, and no more than it takes to show enough jobs."""
+"""How many of the runs that failed or were skipped are read at most, and how many at once."""
 LATENESS_OF = 200
 """How many of the last runs the lateness is computed from, where no scheduler reports it."""
 

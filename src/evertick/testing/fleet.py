@@ -106,7 +106,7 @@ class SimulatedFleet:
         self._timeline, self._random, self._faults = timeline, random, faults
         self._answer_to, self._host_of, self._trace = answer, host_of, trace
         self._lease_us = lease_us
-        self._card_us, self._ttl_us, self._silence_us = lease_us // 8, lease_us // 5, lease_us // 3
+        self._heartbeat_us, self._ttl_us, self._silence_us = lease_us // 8, lease_us // 5, lease_us // 3
         self._launches: dict[tuple[RunKey, int], tuple[Launch, str]] = {}
         self._stations: dict[str, _Station] = {}
         self._watch = RunningWatch()
@@ -132,7 +132,7 @@ class SimulatedFleet:
         """The connection under which the hub knows a member; another one's words are dropped."""
         self._connection = dict.fromkeys(names, 1)
         """That of the member itself."""
-        self._cards: dict[str, tuple[Mapping[str, Any], Instant]] = {}
+        self._heartbeats: dict[str, tuple[Mapping[str, Any], Instant]] = {}
         self._is_troubled: set[str] = set()
         self._hub_away_until: Instant = 0
         self.is_calm = False
@@ -213,8 +213,8 @@ class SimulatedFleet:
         now = self._timeline.now
         there: list[dict[str, Any]] = []
         away: list[dict[str, Any]] = []
-        for name, (card, seen_at) in self._cards.items():
-            one = {"card": card, "address": name, "age": (now - seen_at) / SECOND}
+        for name, (heartbeat, seen_at) in self._heartbeats.items():
+            one = {"card": heartbeat, "address": name, "age": (now - seen_at) / SECOND}
             (there if name in self._connected else away).append(one)
         station.assignments.heartbeats(there, station.now, station.instant, away)
 
@@ -245,8 +245,8 @@ class SimulatedFleet:
         match message:
             case {"lines": bytes(lines), "member": str(member)}:
                 assignments.receive(member, lines, now)
-            case {"card": card, "address": str(address)}:
-                assignments.heartbeat(card, address, now, station.instant)
+            case {"card": heartbeat, "address": str(address)}:
+                assignments.heartbeat(heartbeat, address, now, station.instant)
             case {"gone": str(member)}:
                 assignments.gone(member, now)
         if self._misses_a_member(station):
@@ -281,10 +281,10 @@ class SimulatedFleet:
         if self._connected.get(name) != connection:
             return  # it was given up; it learns of that and joins again
         match message:
-            case {"card": card}:
-                self._cards[name] = (card, self._timeline.now)
-                self._to_nodes({"card": card, "address": name})
-                self._in[name].carry(self._members[name].acknowledge, card["stamp"])
+            case {"card": heartbeat}:
+                self._heartbeats[name] = (heartbeat, self._timeline.now)
+                self._to_nodes({"card": heartbeat, "address": name})
+                self._in[name].carry(self._members[name].acknowledge, heartbeat["stamp"])
             case {"lines": lines}:
                 self._to_nodes({"member": name, "lines": lines})
 
@@ -307,14 +307,14 @@ class SimulatedFleet:
 
     def _beat(self, name: str) -> None:
         self._members[name].show()
-        self._timeline.after(self._card_us, self._beat, name)
+        self._timeline.after(self._heartbeat_us, self._beat, name)
 
     # What befalls them
 
     def begin(self) -> None:
         for name in self._members:
             self._connected[name] = self._connection[name]
-            self._timeline.after(self._random.randrange(self._card_us), self._beat, name)
+            self._timeline.after(self._random.randrange(self._heartbeat_us), self._beat, name)
             self._now_and_then(self._trouble, name)
         self._now_and_then(self._cut_off_a_node)
         self._now_and_then(self._lose_the_hub)

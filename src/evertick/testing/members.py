@@ -1,4 +1,4 @@
-"""Simulated members of a fleet: a worker that listens, a keeper that lives by acknowledged cards, a machine below."""
+"""Simulated members of a fleet: a worker that listens, a keeper that needs acknowledged heartbeats, and its machine."""
 
 from __future__ import annotations
 
@@ -153,13 +153,13 @@ class SimulatedMember:
     # Its worker
 
     def show(self) -> None:
-        """Its card."""
+        """Its heartbeat."""
         if self.is_worker_there and not self.is_worker_frozen:
             now = self._timeline.now
             incarnation = f"{self.name}/{self._incarnation}"
             words = (self.name, self.labels, True, 0, len(self._open), "simulated", incarnation, 0.0, 0)
-            card = messages.Heartbeat(*words, now, now, self._lease_us, runs_items=True)
-            self._send(self.name, {"card": card.to_plain()})
+            heartbeat = messages.Heartbeat(*words, now, now, self._lease_us, runs_items=True)
+            self._send(self.name, {"card": heartbeat.to_plain()})
 
     def acknowledge(self, stamp: Instant) -> None:
         if self.is_worker_there:

@@ -57,7 +57,7 @@ class Scenario:
     routings: Mapping[str, Routing] = field(default_factory=dict)
     """How, by job; the others run where they are launched."""
     member_lease_us: int = 2 * MINUTE
-    """How long what a member runs goes on without an acknowledged card."""
+    """How long what a member runs goes on without an acknowledged heartbeat."""
     calls: Mapping[str, Work] = field(default_factory=dict)
     """By job: the work of those that run another job as a step and wait for it, or an item elsewhere on the fleet."""
     called: tuple[Job, ...] = ()

@@ -270,11 +270,11 @@ class FleetExecutor:
         match message:
             case {"lines": bytes(lines), "member": str(member)}:
                 assignments.receive(member, lines, now)
-            case {"card": dict(card), "address": str(address)}:
-                assignments.heartbeat(card, address, now, instant)
-            case {"cards": list(cards) | tuple(cards)}:
+            case {"card": dict(heartbeat), "address": str(address)}:
+                assignments.heartbeat(heartbeat, address, now, instant)
+            case {"cards": list(heartbeats) | tuple(heartbeats)}:
                 absent = message.get("absent")
-                assignments.heartbeats(cards, now, instant, absent if isinstance(absent, list | tuple) else ())
+                assignments.heartbeats(heartbeats, now, instant, absent if isinstance(absent, list | tuple) else ())
             case {"gone": str(member)}:
                 assignments.gone(member, now)
             case {messages.FORGOTTEN: str(member)}:

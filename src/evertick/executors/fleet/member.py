@@ -380,7 +380,7 @@ class MemberPlugin(WorkerPlugin):
             waiting=self._waiting,
             runs_items=self._keeper.runs_items,
         )
-        self._send({"op": messages.CARD, "card": heartbeat.to_plain()})
+        self._send({"op": messages.HEARTBEAT, "card": heartbeat.to_plain()})
 
     def _send_lines(self, lines: bytes) -> None:
         if lines:

@@ -120,18 +120,18 @@ class MemberLogs:
 
     async def _asked(self, member: str, verb: str, attempt: tuple[object, ...], rest: tuple[object, ...]) -> Message:
         asker = secrets.token_hex(16)  # only the member that is asked learns it
-        control, card, seen_at = None, None, None
+        control, heartbeat, seen_at = None, None, None
         try:
             need_dask()
             from evertick.executors.fleet.control import Control  # what it needs comes with the extra `fleet`
 
             async with asyncio.timeout(self._answer_seconds):
                 control = await Control.open(self._settings(), asker)
-                card, seen_at, is_there = _find(await control.read(), member)
+                heartbeat, seen_at, is_there = _find(await control.read(), member)
                 if not is_there:
-                    reason = MemberUnavailableReason.AWAY if card else MemberUnavailableReason.UNKNOWN
+                    reason = MemberUnavailableReason.AWAY if heartbeat else MemberUnavailableReason.UNKNOWN
                     raise MemberUnavailable(member, reason, seen_at=seen_at)
-                if card is not None and not card.answers_logs:
+                if heartbeat is not None and not heartbeat.answers_logs:
                     raise MemberUnavailable(member, MemberUnavailableReason.TOO_OLD, seen_at=seen_at)
                 control.send(member, protocol.encode(verb, *attempt, asker, *rest))
                 while True:
@@ -141,7 +141,7 @@ class MemberLogs:
                             for words in messages.rows_of(lines):
                                 return words
         except TimeoutError:
-            reason = MemberUnavailableReason.NO_ANSWER if card else MemberUnavailableReason.FLEET_UNREACHABLE
+            reason = MemberUnavailableReason.NO_ANSWER if heartbeat else MemberUnavailableReason.FLEET_UNREACHABLE
             raise MemberUnavailable(member, reason, seen_at=seen_at) from None
         except MemberUnavailable:
             raise
@@ -161,11 +161,11 @@ def _find(messages: Sequence[dict[str, Any]], member: str) -> tuple[Heartbeat | 
         for kind in ("cards", "absent"):
             for one in message.get(kind, ()):
                 try:
-                    card, age = validation.heartbeat_of(one["card"]), float(one["age"])
+                    heartbeat, age = validation.heartbeat_of(one["card"]), float(one["age"])
                 except (ValueError, TypeError, KeyError):
                     continue  # an invalid heartbeat is ignored
-                if card.name == member:
-                    return card, now - int(age * SECOND), kind == "cards"
+                if heartbeat.name == member:
+                    return heartbeat, now - int(age * SECOND), kind == "cards"
     return None, None, False
 
 

@@ -34,14 +34,14 @@ BEAT_MS = 1_000
 
 
 class Relay(SchedulerPlugin):
-    name = "evertick-switchboard"
+    name = "evertick-relay"
 
     def __init__(self, names: MemberRegistry | None = None) -> None:
         self._names = names
         self._controls: set[BatchedSend] = set()
         self._askers: dict[str, BatchedSend] = {}
         """Connections with one question, by the name that they chose: they get the answer and nothing else."""
-        self._cards: dict[str, dict[str, Any]] = {}
+        self._heartbeats: dict[str, dict[str, Any]] = {}
         """Heartbeats by the worker's address."""
         self._seen: dict[str, float] = {}
         self._addresses: dict[str, str] = {}
@@ -53,7 +53,7 @@ class Relay(SchedulerPlugin):
         self._scheduler = scheduler
         scheduler.handlers[messages.CONTROL] = self._control
         scheduler.stream_handlers[messages.SAY] = self._forward
-        scheduler.stream_handlers[messages.CARD] = self._shown
+        scheduler.stream_handlers[messages.HEARTBEAT] = self._shown
         scheduler.stream_handlers[messages.ANSWER] = self._answered
         self._beat = PeriodicCallback(lambda: self._broadcast({messages.BEAT: True}), BEAT_MS)
         self._beat.start()
@@ -63,14 +63,14 @@ class Relay(SchedulerPlugin):
 
     # Members
 
-    def _shown(self, card: dict[str, object], worker: str) -> None:
+    def _shown(self, card: dict[str, object], worker: str) -> None:  # the parameters are the keys of the message
         try:
             # Only the known fields are passed on.
-            card = heartbeat_of(card).to_plain()
+            heartbeat = heartbeat_of(card).to_plain()
         except ValueError as error:
             log.warning("member.heartbeat_invalid address=%s reason=%s", worker, error)
             return
-        name = card["name"]
+        name = heartbeat["name"]
         known = self._scheduler.workers.get(worker)
         if known is None:
             return  # Dask has dropped it; it will reconnect
@@ -78,39 +78,39 @@ class Relay(SchedulerPlugin):
             # Dask allows a name once, so no member can act for another.
             log.warning("member.name_differs address=%s name=%s", worker, name)
             return
-        is_news = worker not in self._cards
-        self._cards[worker], self._seen[worker] = card, time.monotonic()
+        is_news = worker not in self._heartbeats
+        self._heartbeats[worker], self._seen[worker] = heartbeat, time.monotonic()
         self._gone.pop(str(name), None)
         self._addresses[str(name)] = worker
         if is_news:
             log.info("member.joined member=%s address=%s", name, worker)
-        self._broadcast({"card": card, "address": worker})
-        if card.get("stamp") and worker in self._scheduler.stream_comms:
+        self._broadcast({"card": heartbeat, "address": worker})
+        if heartbeat.get("stamp") and worker in self._scheduler.stream_comms:
             # Schedulers get this heartbeat before anything later, so silence counts from it.
-            self._scheduler.worker_send(worker, {"op": messages.ACK, "stamp": card["stamp"]})
+            self._scheduler.worker_send(worker, {"op": messages.ACK, "stamp": heartbeat["stamp"]})
 
     def _forward(self, lines: bytes, worker: str) -> None:
-        card = self._cards.get(worker)
-        if card is not None and isinstance(lines, bytes):
-            self._broadcast({"member": card["name"], "lines": lines})
+        heartbeat = self._heartbeats.get(worker)
+        if heartbeat is not None and isinstance(lines, bytes):
+            self._broadcast({"member": heartbeat["name"], "lines": lines})
 
     def _answered(self, to: str, lines: bytes, worker: str) -> None:
-        card, out = self._cards.get(worker), self._askers.get(to) if isinstance(to, str) else None
-        if card is not None and out is not None and isinstance(lines, bytes):
+        heartbeat, out = self._heartbeats.get(worker), self._askers.get(to) if isinstance(to, str) else None
+        if heartbeat is not None and out is not None and isinstance(lines, bytes):
             with contextlib.suppress(CommClosedError):
-                out.send({"member": card["name"], "lines": lines})
+                out.send({"member": heartbeat["name"], "lines": lines})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: object) -> None:  # noqa: ARG002 - as Dask calls it
-        card = self._cards.pop(worker, None)
+        heartbeat = self._heartbeats.pop(worker, None)
         seen = self._seen.pop(worker, 0.0)
-        if card is not None and self._addresses.get(card["name"]) == worker:
-            del self._addresses[card["name"]]
-            log.info("member.left member=%s address=%s", card["name"], worker)
-            if not card["is_leaving"]:
+        if heartbeat is not None and self._addresses.get(heartbeat["name"]) == worker:
+            del self._addresses[heartbeat["name"]]
+            log.info("member.left member=%s address=%s", heartbeat["name"], worker)
+            if not heartbeat["is_leaving"]:
                 while len(self._gone) >= GONE_MAX:
                     del self._gone[next(iter(self._gone))]
-                self._gone[card["name"]] = (card, worker, seen)
-            self._broadcast({"gone": card["name"]})
+                self._gone[heartbeat["name"]] = (heartbeat, worker, seen)
+            self._broadcast({"gone": heartbeat["name"]})
 
     # Schedulers
 
@@ -129,12 +129,15 @@ class Relay(SchedulerPlugin):
         out = BatchedSend(interval=INTERVAL, loop=self._scheduler.loop)
         out.start(comm)
         now = time.monotonic()
-        cards = [
-            {"card": card, "address": address, "age": now - self._seen[address]}
-            for address, card in self._cards.items()
+        heartbeats = [
+            {"card": heartbeat, "address": address, "age": now - self._seen[address]}
+            for address, heartbeat in self._heartbeats.items()
         ]
-        absent = [{"card": card, "address": address, "age": now - seen} for card, address, seen in self._gone.values()]
-        out.send({"cards": cards, "absent": absent})
+        absent = [
+            {"card": heartbeat, "address": address, "age": now - seen}
+            for heartbeat, address, seen in self._gone.values()
+        ]
+        out.send({"cards": heartbeats, "absent": absent})
         is_asker = isinstance(asker, str) and 0 < len(asker) <= messages.ASKER_MAX and asker not in self._askers
         if is_asker:
             self._askers[asker] = out

@@ -96,29 +96,29 @@ def text_of(text: object, longest: int = WORDS_MAX) -> str:
 def heartbeat_of(plain: Mapping[str, object]) -> Heartbeat:
     """A member's heartbeat; `ValueError` if it is invalid."""
     try:
-        card = Heartbeat.from_plain(plain)
+        heartbeat = Heartbeat.from_plain(plain)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"not a card: {error}") from None
-    if not isinstance(card.name, str) or not is_member_name(card.name):
+        raise ValueError(f"not a heartbeat: {error}") from None
+    if not isinstance(heartbeat.name, str) or not is_member_name(heartbeat.name):
         raise ValueError("a member must have a name")
-    for name, value in card.labels:
+    for name, value in heartbeat.labels:
         text_of(name, 1_000), text_of(value, 1_000)
-    _number(card.slots, 0, SLOTS_MAX)
-    _number(card.running, 0, NUMBER_MAX)
-    _number(card.waiting, 0, card.running)
-    _number(card.memory_bytes, 0, NUMBER_MAX)
-    _number(card.clock, 0, NUMBER_MAX)
-    _number(card.stamp, 0, NUMBER_MAX)
-    _number(card.lease_us, 0, NUMBER_MAX)
-    for name, amount in (*card.offers, *card.used):
+    _number(heartbeat.slots, 0, SLOTS_MAX)
+    _number(heartbeat.running, 0, NUMBER_MAX)
+    _number(heartbeat.waiting, 0, heartbeat.running)
+    _number(heartbeat.memory_bytes, 0, NUMBER_MAX)
+    _number(heartbeat.clock, 0, NUMBER_MAX)
+    _number(heartbeat.stamp, 0, NUMBER_MAX)
+    _number(heartbeat.lease_us, 0, NUMBER_MAX)
+    for name, amount in (*heartbeat.offers, *heartbeat.used):
         text_of(name, 1_000)
         _number(amount, 0, NUMBER_MAX)
-    text_of(card.version, 1_000), text_of(card.incarnation, 1_000)
-    if not all(isinstance(one, bool) for one in (card.is_leaving, card.answers_logs, card.runs_items)):
+    text_of(heartbeat.version, 1_000), text_of(heartbeat.incarnation, 1_000)
+    if not all(isinstance(one, bool) for one in (heartbeat.is_leaving, heartbeat.answers_logs, heartbeat.runs_items)):
         raise ValueError("whether a member leaves and answers must be true or false")
-    if not isinstance(card.is_open, bool) or not isinstance(card.cpu_percent, float | int):
-        raise ValueError("a card must say whether the member is open, and how busy it is")
-    return card
+    if not isinstance(heartbeat.is_open, bool) or not isinstance(heartbeat.cpu_percent, float | int):
+        raise ValueError("a heartbeat must say whether the member is open, and how busy it is")
+    return heartbeat
 
 
 def _number(value: object, least: int, most: int) -> int:
