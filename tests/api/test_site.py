@@ -31,7 +31,7 @@ def test_every_address_of_the_page_is_its_shell_and_needs_no_token(page, path):
     assert "script-src 'self'" in answer.headers["content-security-policy"]
 
 
-def test_a_file_whose_name_changes_with_it_is_kept_for_ever(page):
+def test_a_file_whose_name_changes_with_it_is_cached_forever(page):
     answer = page.get("/assets/main-4f2a.js")
     assert (answer.status_code, "immutable" in answer.headers["cache-control"]) == (200, True)
     assert answer.headers["content-type"].startswith("text/javascript")

@@ -37,7 +37,7 @@ def findings(folder: Path, *arguments: str) -> dict[str, list[dict[str, str]]]:
     return found
 
 
-def test_every_check_is_carried_out_and_changes_nothing(folder):
+def test_every_check_runs_and_changes_nothing(folder):
     (folder / ".evertick").chmod(0o700)
     before = sorted(folder.rglob("*"))
     found = findings(folder)

@@ -228,7 +228,7 @@ class TestAnEmptyFolder:
 
 
 @pytest.mark.slow
-def test_a_stop_is_carried_out_although_the_output_cannot_be_written(folder):
+def test_a_stop_takes_effect_although_the_output_cannot_be_written(folder):
     (folder / "often.yaml").write_text(OFTEN)
     env = {**os.environ, "EVERTICK_WEB": "false"}
     command = [sys.executable, "-m", "evertick", "serve", str(folder), "--patience", "0"]

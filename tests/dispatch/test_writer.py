@@ -140,7 +140,7 @@ def test_stopping_writes_what_waits(writer, answers, store):
     assert store.load().open_runs[0].state is LAUNCHING
 
 
-def test_a_store_that_never_returns_does_not_keep_the_writer_for_ever(writer, store):
+def test_a_store_that_never_returns_does_not_keep_the_writer_forever(writer, store):
     store.faults = [StoreUnavailable("away")] * 1_000_000
     writer.write(commit(1, KEY))
     assert writer.stop(0.05) is False

@@ -97,7 +97,7 @@ def test_a_function_that_outlasts_the_stop_is_retried_at_the_next_start(tmp_path
     assert attempts == [1, 2]
 
 
-def test_a_signal_stops_a_program_that_runs_for_ever(tmp_path):
+def test_a_signal_stops_a_program_that_never_ends(tmp_path):
     text = """
 import os, sys
 from evertick import Scheduler

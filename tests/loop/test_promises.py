@@ -55,7 +55,7 @@ def test_what_was_asked_of_a_kept_job_in_a_fenced_batch_is_done_all_the_same():
     assert here.ledger("a") == ["08:30 succeeded manual"]
 
 
-def test_a_request_whose_batch_was_fenced_is_carried_out_when_it_is_claimed_again():
+def test_a_request_whose_batch_was_fenced_is_executed_when_it_is_claimed_again():
     here = world(job("a"))
     here.steal(bucket_of("a"))
     here.trigger("a")

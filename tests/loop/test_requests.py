@@ -61,7 +61,7 @@ def test_a_run_asked_for_by_a_clock_that_is_ahead_starts_at_once(is_restarted):
     assert here.started() == ["08:40"]
 
 
-def test_a_request_claimed_twice_is_carried_out_once():
+def test_a_request_claimed_twice_is_executed_once():
     here = world(job(overlap=parallel(9)))
     request = TriggerJob("r1", "a", here.now)
     here.say(request, request)
@@ -71,7 +71,7 @@ def test_a_request_claimed_twice_is_carried_out_once():
     assert len(here.launches) == 1
 
 
-def test_a_request_claimed_again_after_a_restart_is_carried_out_once():
+def test_a_request_claimed_again_after_a_restart_is_executed_once():
     here = world(job(overlap=parallel(9)))
     request = TriggerJob("r1", "a", here.now)
     here.say(request)
@@ -311,7 +311,7 @@ def test_a_resume_of_a_job_that_is_not_paused_answers_that_nothing_was_done():
 
 @pytest.mark.parametrize("was_paused", [True, False], ids=["the job was paused", "the job was not paused"])
 @pytest.mark.parametrize("is_other_owner", [True, False], ids=["another owner", "the same owner"])
-def test_a_pause_that_reaches_the_ledger_after_a_newer_resume_is_not_carried_out(was_paused, is_other_owner):
+def test_a_pause_that_reaches_the_ledger_after_a_newer_resume_is_not_executed(was_paused, is_other_owner):
     here = world(job())
     if was_paused:
         asked(here, "first", RequestKind.PAUSE)
@@ -332,7 +332,7 @@ def test_a_pause_that_reaches_the_ledger_after_a_newer_resume_is_not_carried_out
     assert here.ledger() == ["09:00 succeeded"]
 
 
-def test_a_resume_that_reaches_the_ledger_after_a_newer_pause_is_not_carried_out():
+def test_a_resume_that_reaches_the_ledger_after_a_newer_pause_is_not_executed():
     here = world(job())
     here.run_until("08:35")
     asked(here, "newer", RequestKind.PAUSE)

@@ -197,7 +197,7 @@ def test_heartbeats_that_waited_through_a_stall_count():
     assert here.started() == ["09:00"]
 
 
-def test_a_run_that_takes_its_executor_down_each_time_is_not_tried_for_ever():
+def test_a_run_that_takes_its_executor_down_each_time_is_not_tried_forever():
     here = world(job())
     here.act("a", Act(lasts_us=None, lease_us=10 * SECOND))
     here.run_until("09:10")
@@ -213,7 +213,7 @@ def test_a_lost_attempt_does_not_use_up_a_retry():
     assert here.ledger() == ["09:00 succeeded"]
 
 
-def test_a_run_that_takes_the_whole_machine_down_each_time_is_not_tried_for_ever():
+def test_a_run_that_takes_the_whole_machine_down_each_time_is_not_tried_forever():
     here = world(job())
     here.act("a", FOREVER)
     here.run_until("09:00:10")

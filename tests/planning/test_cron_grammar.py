@@ -139,7 +139,7 @@ def test_a_cron_survives_pickling():
 
 
 class TestHash:
-    def test_the_same_name_gives_the_same_times_for_ever(self):
+    def test_the_same_name_always_gives_the_same_times(self):
         # Written out: a change of the hash would move every job of every user.
         values = read_expression("H H H H H", "report")
         assert (values.minutes, values.hours, values.days.month_days, values.days.months, values.days.weekdays) == (

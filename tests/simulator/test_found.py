@@ -326,7 +326,7 @@ def test_a_fenced_answer_from_before_does_not_take_away_what_was_regained_since(
     assert len(driver.state.epochs) == BUCKETS
 
 
-def test_a_resume_that_was_answered_is_carried_out_although_the_bucket_goes_away_in_the_same_breath():
+def test_a_resume_that_was_answered_takes_effect_although_the_bucket_is_lost_in_the_same_turn():
     driver = LoopDriver(HOURLY)
     driver.own()
     driver.say(PauseJob("r1", "report"))

@@ -329,7 +329,7 @@ class TestStateFile:
         store.flush(NINE)
         assert state(pipeline)["nextRun"] == "2026-03-02T10:00:00.000Z"
 
-    def test_a_next_run_that_has_passed_is_not_reported_for_ever(self, store, pipeline):
+    def test_a_next_run_that_has_passed_is_not_reported_forever(self, store, pipeline):
         store.commit(Batch(by="n", jobs=[JobRecord("daily-report", NINE)]))
         store.show_next_runs(NINE, {"daily-report": TEN})
         assert state(pipeline)["nextRun"] == "2026-03-02T10:00:00.000Z"

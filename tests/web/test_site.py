@@ -35,7 +35,7 @@ def test_a_file_has_its_type_and_a_mark_of_its_content(built):
     assert found.etag != present(read_site(built)).index.etag
 
 
-def test_only_what_carries_a_hash_is_kept_for_ever(built):
+def test_only_what_carries_a_hash_is_cached_forever(built):
     site = present(read_site(built))
     assert present(site.read("assets/index-Ab12.js")).is_immutable
     assert not site.index.is_immutable

@@ -75,7 +75,7 @@ def test_a_skip_does_not_count_as_a_failure(reason):
 
 
 @pytest.mark.parametrize("reason", SkipReason)
-def test_an_occurrence_that_is_not_made_up_was_missed(reason):
+def test_an_occurrence_that_is_not_caught_up_was_missed(reason):
     assert (MISSED in events([skipped(reason)])) is (reason in {SkipReason.MISSED, SkipReason.CAP, SkipReason.LATE})
 
 
