@@ -78,7 +78,7 @@ def _look(browser: Browser, web_server: WebServer, name: str, rounds: int, warm_
         page.wait_for_function(is_drawn)
         drawn = page.evaluate("performance.now()")
         # If the answer is in the first frame, the browser reports that paint only afterwards.
-        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+        page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length")
         paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
         page.context.close()
         if browser_errors:
