@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import signal
 import socket
 import threading
@@ -43,8 +44,8 @@ T = TypeVar("T")
 
 MAX_RUNNING: Final = 100
 STOP_SECONDS = 30.0
-LOOK_SECONDS = 0.2
-"""Between two checks for a signal."""
+LOOK_SECONDS = 1.0
+"""Between two checks whether the scheduler lives; a signal is noticed at once."""
 
 # What belongs to the process that this one was forked from: not to be closed here, nor collected.
 _LEFT_TO_PARENT: list[object] = []
@@ -167,22 +168,28 @@ class Scheduler(JobDecorator, AsyncOperations):
 
     def run_forever(self, stop_timeout: float = STOP_SECONDS) -> None:
         """Run the scheduler until SIGINT, SIGTERM or a failure; for a program that does nothing else."""
-        told: list[int] = []  # not an Event: a handler must not wait for a lock that its own thread holds
+        # Not an Event: a handler must not wait for a lock that its own thread holds.
+        woken, waker = socket.socketpair()
+        waker.setblocking(False)
         signals = (signal.SIGINT, signal.SIGTERM)
         is_main = threading.current_thread() is threading.main_thread()
-        before = {one: signal.signal(one, lambda number, _: told.append(number)) for one in signals} if is_main else {}
+        before = {one: signal.signal(one, lambda *_: waker.send(b"s")) for one in signals} if is_main else {}
         try:
             self.start_in_background()
             node = self._node
             assert node is not None
-            while not told and node.is_alive:
-                time.sleep(LOOK_SECONDS)
+            looking = select.poll()
+            looking.register(woken, select.POLLIN)
+            while node.is_alive and not looking.poll(LOOK_SECONDS * 1_000):
+                pass
             for one, handler in before.items():
                 signal.signal(one, handler)  # a second signal leaves at once
             self._stop(stop_timeout)
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+            woken.close()
+            waker.close()
 
     def _start(self) -> None:
         with self._changing():
