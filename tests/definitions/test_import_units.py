@@ -289,6 +289,27 @@ class TestCronJob:
         assert "10: 'labels': write 'tags'" in told(imported)
         assert "16: 'successfulJobsHistoryLimit': the ledger keeps" in told(imported)
 
+    @pytest.mark.parametrize(
+        ("policy", "limit", "note"),
+        [
+            pytest.param("OnFailure", 2, "9: restartPolicy OnFailure becomes 2 retries of the run", id="retries"),
+            pytest.param("OnFailure", 1, "9: restartPolicy OnFailure becomes 1 retry of the run", id="one retry"),
+            pytest.param("OnFailure", 0, "", id="nothing to retry"),
+            pytest.param("Never", 2, "", id="new pods there too"),
+        ],
+    )
+    def test_restarts_in_a_pod_are_noted(self, policy, limit, note):
+        text = (
+            "kind: CronJob\nmetadata: {name: x}\nspec:\n  schedule: '@daily'\n  jobTemplate:\n    spec:\n"
+            f"      backoffLimit: {limit}\n      template: {{spec: {{containers: [{{image: a}}],\n"
+            f"        restartPolicy: {policy}}}}}\n"
+        )
+        imported = read_cron_jobs(text, "x")
+        (job,) = jobs_of(imported).values()
+        assert job.policy.retry.max_retries == limit
+        assert note in told(imported)
+        assert ("restartPolicy" in told(imported)) == bool(note)
+
     def test_labels_of_the_job_and_of_its_pods_are_noted(self):
         text = (
             "kind: CronJob\nmetadata: {name: x}\nspec:\n  schedule: '@daily'\n  jobTemplate:\n"

@@ -95,12 +95,13 @@ class _CronJob:
         self._read_missed(spec)
         self._read_overlap(spec)
         template = _map(spec, "jobTemplate")
-        self._read_job(_map(template, "spec"))
+        retries = self._read_job(_map(template, "spec"))
         for place, holder in (("job", template), ("pod", _map(_map(template, "spec"), "template"))):
             self._note_rest(_map(holder, "metadata"), _NEEDLESS, f" of the {place}")
         known = {"schedule", "timeZone", "suspend", "concurrencyPolicy", "startingDeadlineSeconds", "jobTemplate"}
         self._note_rest(spec, known)
         pod = _map(_map(_map(template, "spec"), "template"), "spec")
+        self._note_restarts(pod, retries)
         self._fields["kubernetes"] = self._read_pod(pod, _text(metadata, "namespace"))
         return Draft(_text(metadata, "name"), self._fields, self._manifest.line, tuple(self._notes))
 
@@ -130,7 +131,8 @@ class _CronJob:
         else:
             self._fields["overlap"] = "replace" if policy == "Replace" else "skip"
 
-    def _read_job(self, spec: MapNode) -> None:
+    def _read_job(self, spec: MapNode) -> int:
+        """How often a run is tried again."""
         deadline = _plain(spec, "activeDeadlineSeconds")
         if isinstance(deadline, int) and deadline > 0:
             self._fields["timeout"] = f"{deadline}s"
@@ -141,6 +143,19 @@ class _CronJob:
             waits = {"retryDelay": "10s", "backoff": "exponential", "maxDelay": "6m"}
             self._fields["retryPolicy"] = {"maxRetries": limit, **waits}
         self._note_rest(spec, {"activeDeadlineSeconds", "backoffLimit", "template"})
+        return limit
+
+    def _note_restarts(self, pod: MapNode, retries: int) -> None:
+        """The kubelet restarts a container in its pod; a retry here is a new pod."""
+        if not retries or _text(pod, "restartPolicy") != "OnFailure":
+            return
+        policy = next(key for key, _value_node in pod.entries if key.text == "restartPolicy")
+        times = "1 retry" if retries == 1 else f"{retries} retries"
+        self._note(
+            policy,
+            f"restartPolicy OnFailure becomes {times} of the run, each in a new pod: what the container left in an "
+            "'emptyDir' is gone then.",
+        )
 
     def _read_pod(self, pod: MapNode, namespace: str) -> dict[str, object]:
         containers = _value(pod, "containers")
