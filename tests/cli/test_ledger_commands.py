@@ -261,6 +261,37 @@ def test_a_backfill_with_nothing_to_do_asks_for_nothing(folder):
     assert "Use --all to run them again." in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        pytest.param(
+            "{skip: off}",
+            "The calendar off excludes all 2 occurrences in that range. "
+            "Correct the calendar off, or run the job now: evertick trigger report\n",
+            id="excluded",
+        ),
+        pytest.param(
+            "{skip: off, shift: next}",
+            "The calendar off moves all 2 occurrences in that range, the first to 2026-03-04 09:00. "
+            "Choose a range with that time.\n",
+            id="moved",
+        ),
+    ],
+)
+def test_a_backfill_of_excluded_days_only_names_their_calendar(tmp_path, rule, text):
+    settings = '[calendars]\noff = {dates = ["2026-03-02", "2026-03-03"]}\n'
+    (tmp_path / "evertick.toml").write_text(settings, encoding="utf-8")
+    job = f"schedule: '0 9 * * *'\ncalendar: {rule}\ncommand: x\n"
+    (tmp_path / "report.yaml").write_text(job, encoding="utf-8")
+    store = open_store(f"sqlite:///{tmp_path}/.evertick/ledger.db")
+    store.close()
+    days = ["--from", "2026-03-02", "--to", "2026-03-04"]
+    result = run("backfill", "report", *days, "--folder", tmp_path)
+    assert (result.exit_code, result.stderr) == (0, text)
+    data = json.loads(run("backfill", "report", *days, "--folder", tmp_path, "-o", "json").stdout)
+    assert (data["total"], data["excluded"]["calendars"], data["excluded"]["occurrences"]) == (0, ["off"], 2)
+
+
 def test_catchup_shows_what_a_start_would_do(folder, monkeypatch):
     monkeypatch.setattr("evertick.cli.times.now", lambda: NOW + 3 * HOUR)
     data = json.loads(run("catchup", "--dry-run", "etl", "--keep", "latest", "--folder", folder, "-o", "json").stdout)

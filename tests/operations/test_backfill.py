@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
-from evertick.model.instant import MINUTE
+from evertick.model.calendar import Calendar, CalendarRule, Shift, day_of_date
+from evertick.model.instant import DAY, HOUR, MINUTE, to_datetime
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, SKIPPED, SUCCEEDED, SkipReason, Trigger
 from evertick.model.policy import Overlap, OverlapKind
-from evertick.operations.backfill import cancel_requests, find_backfill, plan_backfill, progress_of, read_overlap
+from evertick.model.schedule import CalendarSpec, CronSpec, EverySpec
+from evertick.operations.backfill import (
+    cancel_requests,
+    excluded_range,
+    find_backfill,
+    plan_backfill,
+    progress_of,
+    read_overlap,
+)
 from evertick.operations.requests import backfill_request
+from evertick.operations.results.requests import ExcludedRange
 from evertick.operations.submission import submit
 from evertick.planning.schedules import compile_all, occurrences
 from evertick.stores.memory import MemoryStore
@@ -72,6 +84,44 @@ def test_a_run_of_an_earlier_backfill_counts(store):
     again = entry(2, key=key(2, "b0"), trigger=Trigger.BACKFILL)
     fill(store, again, watermark=14)
     assert plan(store, 2, 3) == {2: (False, "planned (backfill)")}
+
+
+FAIR = Calendar("fair", (), (day_of_date(date(2026, 3, 3)),), ("Fair of March",))
+MONDAYS = Calendar("mondays", (0,))
+NOON = CronSpec("0 12 * * *", "UTC")
+
+
+def on_days(rule, *schedules):
+    return [CalendarSpec(one, rule, "UTC") for one in schedules or (NOON,)]
+
+
+@pytest.mark.parametrize(
+    ("specs", "hours", "excluded"),
+    [
+        pytest.param(on_days(CalendarRule((FAIR,))), (24, 48), (("fair",), 1, None), id="one day"),
+        pytest.param(
+            on_days(CalendarRule((FAIR, MONDAYS))), (0, 48), (("mondays", "fair"), 2, None), id="two calendars"
+        ),
+        pytest.param(on_days(CalendarRule((MONDAYS, FAIR))), (24, 48), (("fair",), 1, None), id="only those that do"),
+        pytest.param(on_days(CalendarRule((), (MONDAYS,))), (24, 72), (("mondays",), 2, None), id="outside of 'only'"),
+        pytest.param(on_days(CalendarRule((FAIR,), (), Shift.NEXT)), (24, 48), (("fair",), 1, 60), id="moved"),
+        pytest.param(
+            on_days(CalendarRule((FAIR,)), NOON, EverySpec(12 * HOUR)), (25, 48), (("fair",), 1, None), id="once"
+        ),
+        pytest.param(on_days(CalendarRule((FAIR,))), (37, 48), None, id="the schedule has none there"),
+        pytest.param([NOON], (37, 48), None, id="no calendar"),
+    ],
+)
+def test_the_calendar_that_excludes_a_whole_range_is_named(specs, hours, excluded):
+    # Hours of 2026-03-02, a Monday; the fair is on the day after.
+    start, end = (at(0) // DAY * DAY + hour * HOUR for hour in hours)
+    found = excluded_range(specs, start, end)
+    if excluded is not None:
+        calendars, count, moved = excluded
+        moved_to = None if moved is None else to_datetime(at(0) // DAY * DAY + moved * HOUR)
+        assert found == ExcludedRange(calendars, count, moved_to)
+    else:
+        assert found is None
 
 
 @given(st.integers(-200, 200), st.integers(1, 200))

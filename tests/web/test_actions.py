@@ -222,6 +222,30 @@ def test_a_backfill_is_looked_at_before_it_is_asked_for(job, web_server):
     wait_for(lambda: web_server.get("/runs?job=cache-warm&trigger=backfill&state=succeeded")["items"])
 
 
+@pytest.mark.parametrize(
+    ("moved_to", "text"),
+    [
+        pytest.param(
+            None, "The calendar off excludes all 2 occurrences in that range. Choose other days", id="excluded"
+        ),
+        pytest.param(
+            "2026-03-04T08:00:00Z", "The calendar off moves all 2 occurrences in that range, the first to", id="moved"
+        ),
+    ],
+)
+def test_a_backfill_of_excluded_days_only_names_their_calendar(job, web_server, moved_to, text):
+    page = job("long-haul")
+    body = {"from": "2019-01-02T00:00:00Z", "to": "2019-01-03T00:00:00Z", "preview": True}
+    empty = web_server.post("/jobs/long-haul/backfill", body)
+    assert (empty["total"], empty["excluded"]) == (0, None)
+    excluded = {"calendars": ["off"], "occurrences": 2, "moved_to": moved_to}
+    page.route("**/jobs/long-haul/backfill", lambda route: route.fulfill(json={**empty, "excluded": excluded}))
+    page.get_by_role("button", name="Backfill").click()
+    dialog = page.get_by_role("dialog", name="Backfill long-haul")
+    expect(dialog.locator(".preview")).to_contain_text(text)
+    expect(dialog.get_by_role("button", name="Nothing to run")).to_be_disabled()
+
+
 def test_a_backfill_is_followed_and_what_is_left_of_it_cancelled(job, web_server):
     page = job("long-haul")
     page.get_by_role("button", name="Backfill").click()

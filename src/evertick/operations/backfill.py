@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.ids import origin_of
-from evertick.model.instant import Instant
+from evertick.model.instant import Instant, to_datetime
 from evertick.model.job import Job
 from evertick.model.ledger import Request, RequestKind, bucket_of
 from evertick.model.lifecycle import OPEN, SKIPPED, SUCCEEDED, TERMINAL, RunState, Trigger
 from evertick.model.policy import Overlap, OverlapKind
 from evertick.model.run import LedgerRow, RunKey
+from evertick.model.schedule import ScheduleSpec
 from evertick.operations.jobs import specs_of, watermark_of
 from evertick.operations.requests import cancel_request
+from evertick.operations.results.requests import ExcludedRange
 from evertick.operations.submission import find_record
-from evertick.planning.schedules import compile_all, count_of, occurrences
+from evertick.planning.schedules import compile_all, count_of, excluded_of, next_of, occurrences
 from evertick.store import RunFilter, Store, every_line
 
 BACKFILL_MAX = 10_000
@@ -67,6 +69,18 @@ def plan_backfill(
     lines = _lines(store, job_id, start, end)
     instants = occurrences(schedules, start - 1, end - 1)
     return [_judge(at, lines.at(at), now, watermark, only_missing=only_missing) for at in instants]
+
+
+def excluded_range(specs: Iterable[ScheduleSpec], start: Instant, end: Instant) -> ExcludedRange | None:
+    """The occurrences from `start` up to and without `end` that the calendar of the job excludes."""
+    excluded = excluded_of(compile_all(specs))
+    first = next_of(excluded, start - 1)
+    if first is None or first >= end:
+        return None
+    calendars = dict.fromkeys(name for one in excluded for name in one.calendars(start - 1, end - 1))
+    why = excluded[0].exclusion(first)
+    moved_to = None if why is None or why.moved_to is None else to_datetime(why.moved_to)
+    return ExcludedRange(tuple(calendars), count_of(excluded, start - 1, end - 1), moved_to)
 
 
 def _judge(

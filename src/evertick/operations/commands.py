@@ -19,7 +19,14 @@ from evertick.model.instant import DAY, from_datetime, to_datetime
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import TERMINAL, RunState, Trigger
 from evertick.model.policy import Missed
-from evertick.operations.backfill import cancel_requests, find_backfill, plan_backfill, progress_of, read_overlap
+from evertick.operations.backfill import (
+    cancel_requests,
+    excluded_range,
+    find_backfill,
+    plan_backfill,
+    progress_of,
+    read_overlap,
+)
 from evertick.operations.context import Context, bounded
 from evertick.operations.ledger_rows import moment
 from evertick.operations.protocol import Moment
@@ -190,6 +197,7 @@ def backfill(
         candidates=tuple(
             BackfillCandidate(to_datetime(one.at), local_text(one.at, zone), one.is_chosen, one.why) for one in found
         ),
+        excluded=None if found else excluded_range(context.specs(job_id), first, last),
     )
     if preview or not chosen:
         return planned

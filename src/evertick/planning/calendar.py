@@ -159,6 +159,15 @@ class ExcludedOccurrences:
         target = self._rule.target(day)
         return found if target is None else found._replace(moved_to=self._days.same_time(at, target))
 
+    def calendars(self, start: Instant, end: Instant) -> list[str]:
+        """The calendars that exclude an occurrence of a window, in the order of their days."""
+        found: list[str] = []
+        for piece in self._days.pieces(start, end):
+            why = self._rule.exclusion(piece.day)
+            if why is not None and why.calendar not in found and self._base.count(piece.start - 1, piece.end - 1):
+                found.append(why.calendar)
+        return found
+
     def next_after(self, instant: Instant) -> Instant | None:
         return _next_on(self._base, self._rule, self._days, instant, excluded=True)
 

@@ -154,6 +154,8 @@ export interface Backfill {
   timezone?: string | null;
   total?: number | null;
   candidates?: BackfillCandidate[] | null;
+  /** Why a range without an occurrence has none, if a calendar excludes them. */
+  excluded?: ExcludedRange | null;
   run?: string | null;
   is_scheduler_running?: boolean | null;
 }
@@ -508,6 +510,14 @@ export interface ExcludedDay {
   /** Jobs that would be due on it. */
   jobs: number;
   occurrences: number;
+}
+
+/** The occurrences of a range in which a calendar excludes all. */
+export interface ExcludedRange {
+  calendars: string[];
+  occurrences: number;
+  /** When the first of them is due instead; null: they do not run. */
+  moved_to: string | null;
 }
 
 /** How full a lane of the local executor is. */

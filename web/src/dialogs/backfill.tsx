@@ -5,7 +5,7 @@ import { path, send } from "../api/client";
 import type { Backfill } from "../api/types";
 import { nowMs } from "../state/now";
 import { LOCAL_ZONE } from "../state/zone";
-import { counted, everywhere, number } from "../time/words";
+import { counted, everywhere, full, number } from "../time/words";
 import { instantOf, localMs } from "../time/zones";
 import { FormDialog } from "../ui/dialog";
 import { Glyph } from "../ui/icon";
@@ -87,6 +87,7 @@ export function BackfillDialog({ job, onClose }: DialogProps) {
   );
 }
 
+type ExcludedRange = NonNullable<Backfill["excluded"]>;
 type Candidate = NonNullable<Backfill["candidates"]>[number];
 const SHOWN = 200;
 
@@ -95,6 +96,7 @@ function Candidates({ preview }: { preview: Backfill }) {
   const candidates = preview.candidates ?? [];
   const chosen = candidates.filter((one) => one.is_chosen);
   const others = candidates.filter((one) => !one.is_chosen);
+  if (preview.excluded) return <p class="note is-warning">{excludedText(preview.excluded, preview.timezone ?? "UTC")}</p>;
   return (
     <>
       <p class="strong">
@@ -109,6 +111,17 @@ function Candidates({ preview }: { preview: Backfill }) {
       )}
     </>
   );
+}
+
+function excludedText({ calendars, occurrences, moved_to }: ExcludedRange, zone: string): string {
+  const isOne = calendars.length === 1;
+  const names = `${isOne ? "calendar" : "calendars"} ${calendars.join(", ")}`;
+  const all = occurrences === 1 ? "the only occurrence" : `all ${counted(occurrences, "occurrence")}`;
+  if (moved_to) {
+    const first = `${occurrences === 1 ? "" : ", the first"} to ${full(Date.parse(moved_to), zone)}`;
+    return `The ${names} ${isOne ? "moves" : "move"} ${all} in that range${first}. Choose a range with that time.`;
+  }
+  return `The ${names} ${isOne ? "excludes" : "exclude"} ${all} in that range. Choose other days, correct the ${names}, or run the job now.`;
 }
 
 function CandidateList({ candidates, zone }: { candidates: Candidate[]; zone: string | undefined }) {

@@ -17,7 +17,7 @@ from evertick.cli.target_options import target_options
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations
-    from evertick.operations.results.requests import Backfill
+    from evertick.operations.results.requests import Backfill, ExcludedRange
 
 POLL_SECONDS = 0.5
 
@@ -103,12 +103,31 @@ def _show(asked: Backfill, output: str, *, is_dry: bool) -> None:
         Column("UTC", "scheduled_for", "dim", optional=True),
     )
     show(output, asked, Table(columns, rows), rows=rows, name="scheduled_for")
-    if not rows:
+    if asked.excluded is not None:
+        note(_excluded_text(asked.job, asked.excluded, asked.timezone or "UTC"))
+    elif not rows:
         note("The job has no occurrences in that range.")
     elif is_dry:
         note(f"{asked.chosen:,} of {counted(asked.total or 0, 'occurrence')} would run.")
     else:
         note("All occurrences in that range have succeeded or are still running. Use --all to run them again.")
+
+
+def _excluded_text(job: str, excluded: ExcludedRange, zone: str) -> str:
+    from evertick.model.instant import from_datetime
+    from evertick.operations.time_text import moment_text
+
+    is_one = len(excluded.calendars) == 1
+    names = f"{'calendar' if is_one else 'calendars'} {', '.join(excluded.calendars)}"
+    count = excluded.occurrences
+    occurrences = "the only occurrence" if count == 1 else f"all {count:,} occurrences"
+    if excluded.moved_to is not None:
+        verb, due = "moves" if is_one else "move", moment_text(from_datetime(excluded.moved_to), zone)
+        first = "" if count == 1 else ", the first"
+        return f"The {names} {verb} {occurrences} in that range{first} to {due}. Choose a range with that time."
+    verb = "excludes" if is_one else "exclude"
+    next_step = f"Correct the {names}, or run the job now: evertick trigger {job}"
+    return f"The {names} {verb} {occurrences} in that range. {next_step}"
 
 
 def _cancel(target: Target, job: str, request: str, output: str) -> None:

@@ -52,6 +52,16 @@ class BackfillCandidate(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class ExcludedRange(Result):
+    """The occurrences of a range in which a calendar excludes all."""
+
+    calendars: tuple[str, ...]
+    occurrences: int
+    moved_to: datetime | None
+    """When the first of them is due instead; null: they do not run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Backfill(Result):
     request: str | None
     """null for a preview, and where there is nothing to run."""
@@ -62,6 +72,8 @@ class Backfill(Result):
     timezone: str | None = None
     total: int | None = None
     candidates: tuple[BackfillCandidate, ...] | None = None
+    excluded: ExcludedRange | None = None
+    """Why a range without an occurrence has none, if a calendar excludes them."""
     run: str | None = None
     is_scheduler_running: bool | None = None
 
