@@ -185,6 +185,8 @@ def test_cancelling_the_run_ends_the_items_that_run_and_starts_no_others(place):
     executor.stop(KEY, 1, "enough")
     assert place.end_of(KEY).state == CANCELLED
     assert [states(place.steps)[f"all[{number}]"] for number in range(6)] == ["failed"] * 2 + ["skipped"] * 4
+    assert [record(place, f"all[{number}]").detail for number in (0, 1)] == ["ended with its run: enough"] * 2
+    assert record(place, "all").detail == "ended with its run: enough; 0 of 6 items succeeded"
     until(lambda: not any(stat_of(pid) for pid in pids), "the processes to end")
 
 

@@ -139,6 +139,45 @@ def test_a_stopped_run_is_cancelled_with_its_reason_and_real_end(place):
     assert end.exit_code in {5, -15}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("exec sleep 600", id="ended by the signal"),
+        pytest.param("trap 'exit 5' TERM; while :; do sleep 0.01; done", id="with an exit code of its own"),
+    ],
+)
+def test_a_step_that_was_ended_with_its_run_says_so(place, text):
+    executor = place.open()
+    executor.launch(launch(job_of(sh("true", "make"), sh(text, "ship", depends=("make",)))))
+    place.reports.wait_until(lambda _said: [step.state for step in place.steps] == ["succeeded", "running"])
+    executor.stop(KEY, 1, "cancelled by anna")
+    assert place.end_of(KEY).state == CANCELLED
+    assert [(step.state, step.detail) for step in place.steps] == [
+        ("succeeded", ""),
+        ("failed", "ended with its run: cancelled by anna"),
+    ]
+
+
+def test_a_step_that_repeats_and_one_that_failed_before_the_run_was_ended_say_so(place):
+    again = sh("true", "again", repeat=Repeat(600 * SECOND))
+    tries = sh("exit 3", "tries", retry=Retry(3, 600 * SECOND))
+    executor = place.open()
+    executor.launch(launch(job_of(again, tries)))
+    until(lambda: place.journal().count('"exited"') == 2, "both to wait")
+    executor.stop(KEY, 1, "")
+    assert place.end_of(KEY).state == CANCELLED
+    assert {step.name: step.detail for step in place.steps} == {
+        "again": "ended with its run: cancelled",
+        "tries": "exit code 3",
+    }
+
+
+def test_a_step_that_was_ended_by_the_timeout_of_its_run_says_so(place):
+    job = job_of(sh("true", "make"), sh("exec sleep 600", "ship", depends=("make",)), timeout_us=SECOND)
+    assert place.run(job).state == TIMED_OUT
+    assert place.steps[1].detail == "ended with its run: it took longer than 1s"
+
+
 def test_a_tree_that_ignores_the_polite_end_is_gone_after_the_stop(place, tmp_path):
     """A shell that ignores it, a child of its own session, and a grandchild whose parent has ended."""
     program = f"""

@@ -39,7 +39,7 @@ class StepRecord(NamedTuple):
     finished_at: Instant | None = None
     exit_code: int | None = None
     detail: str = ""
-    """Why it failed, or why it was skipped."""
+    """Why it failed, or why it was skipped; of one that did not fail by itself, why its run was ended."""
     output: str | None = None
     """Its output; None if it has none, or the output contains a secret."""
     is_output_cut: bool = False

@@ -35,6 +35,8 @@ class ItemsRunner:
         self._scope = scope
         self._ends: dict[str, StepEnd] = {}
         self._has_failed = False
+        self._has_failed_itself = False
+        """Whether an item failed while the run continued."""
 
     async def run(self) -> tuple[StepEnd, int]:
         """How the step ended; it has no process of its own."""
@@ -119,8 +121,10 @@ class ItemsRunner:
         run_id = context.set_sub_run(item, context.job_id, ASKED_ONCE)
         waiting = SentItemTry(pending, lambda: scope.recorder.stop_item(item.name, ASKED_ONCE), scope)
         scope.add(waiting)
+        why_ended = ""
         try:
             sub_run_end = await pending
+            why_ended = scope.why_ended(waiting)
         finally:
             scope.remove(waiting)
         if sub_run_end.state is SKIPPED and scope.halted is not None:
@@ -132,6 +136,8 @@ class ItemsRunner:
             scope.recorder.step_started(item.name, item.item.step, context.shown(item.item))
             return False
         end, output = end_of(item, run_id, sub_run_end, started_at, _now())
+        if why_ended and sub_run_end.state is CANCELLED:
+            end = end._replace(detail=context.masker().text(why_ended))
         if item.output is not None and output is not None:
             context.outputs.set(item, output)
         self._end(item, end, 0)
@@ -143,7 +149,9 @@ class ItemsRunner:
 
     def _record(self, end: StepEnd, pid: int) -> None:
         self._ends[end.name] = end
-        self._has_failed |= end.outcome == StepOutcome.FAILED
+        if end.outcome == StepOutcome.FAILED:
+            self._has_failed = True
+            self._has_failed_itself |= self._scope.halted is None
         self._scope.recorder.step_ended(end, pid, is_reported=True)
 
     def _result(self, items: Sequence[Step], started_at: int) -> StepEnd:
@@ -165,7 +173,11 @@ class ItemsRunner:
         too_long = self._context.outputs.collect(self._step, items)
         succeeded = sum(one.outcome == StepOutcome.SUCCEEDED for one in ends)
         if succeeded < len(ends):
-            end = end._replace(outcome=StepOutcome.FAILED, detail=_summary(ends, failed))
+            detail = _summary(ends, failed)
+            if self._scope.halted is not None and not self._has_failed_itself:
+                why_ended = self._context.masker().text(self._scope.halted_text())
+                detail = f"{why_ended}; {succeeded} of {len(ends)} items succeeded"
+            end = end._replace(outcome=StepOutcome.FAILED, detail=detail)
         elif too_long is not None:
             end = end._replace(outcome=StepOutcome.FAILED, detail=too_long)
         return self._completed(end)

@@ -52,16 +52,27 @@ class CancelScope:
         self.is_lost = False
         """Whether the last try lost what it ran elsewhere, such as a pod."""
         self._active: set[Cancellable] = set()
+        self._ended: set[Cancellable] = set()
+        """Those of them that halting has ended."""
         self._halting = asyncio.Event()
 
     def add(self, running: Cancellable) -> None:
         """Cancel this when the attempt is halted, or now if it was."""
         self._active.add(running)
         if self.halted is not None:
-            self.has_interrupted |= running.cancel()
+            self._cancel(running)
 
     def remove(self, running: Cancellable) -> None:
         self._active.discard(running)
+        self._ended.discard(running)
+
+    def why_ended(self, running: Cancellable) -> str:
+        """Why halting ended this, for the record of its step; empty: it ended by itself."""
+        return self.halted_text() if running in self._ended else ""
+
+    def halted_text(self) -> str:
+        """The detail of a step that did not fail, but whose run was ended; empty while it continues."""
+        return "" if self.halted is None else f"ended with its run: {self.halted[1] or self.halted[0]}"
 
     def mark_started(self) -> None:
         if not self.has_started:
@@ -74,7 +85,12 @@ class CancelScope:
             self.halted = state, detail
         self._halting.set()
         for running in tuple(self._active):
-            self.has_interrupted |= running.cancel()
+            self._cancel(running)
+
+    def _cancel(self, running: Cancellable) -> None:
+        if running.cancel():
+            self.has_interrupted = True
+            self._ended.add(running)
 
     def resume(self) -> None:
         """The steps are over; the handlers that follow run although the steps were halted."""
@@ -153,7 +169,7 @@ class StepRunner:
                 scope.recorder.exited(end.pid)
             await scope.sleep(repeat.interval_us / SECOND)
             if scope.halted is not None:
-                return end._replace(is_good=False, detail="it was stopped while it waited")
+                return end._replace(is_good=False, detail=scope.halted_text())
 
     async def _is_met(self, condition: Condition) -> bool:
         return await self._context.why_unmet(condition, self._scope.add, self._step) is None
@@ -321,15 +337,17 @@ class StepRunner:
 
         timer = self._scope.runtime.loop.call_later(timeout_us / SECOND, expire) if timeout_us is not None else None
         self._scope.add(running)
+        why_ended = ""
         try:
             end = await ended()
+            why_ended = self._scope.why_ended(running)
         finally:
             self._scope.remove(running)
             if timer is not None:
                 timer.cancel()
         if has_timed_out and timeout_us is not None:
             return end._replace(is_good=False, detail=f"it took longer than {format_duration(timeout_us)}")
-        return end
+        return end._replace(detail=why_ended) if why_ended and not end.is_good else end
 
 
 class SubRunTry:
