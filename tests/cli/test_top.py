@@ -114,6 +114,54 @@ def test_a_narrow_page_has_the_reason_of_the_chosen_job_below_the_table():
     assert any(line.startswith(" bad: failed") for line in drawn(page, read(a_busy_world())))
 
 
+@pytest.mark.parametrize(
+    ("width", "counts", "queues_shown", "keys"),
+    [
+        pytest.param(
+            100,
+            " 5 jobs · 1 failing · 2 stuck · 1 running · 2 waiting  24 h: 1 ok · 1 failed · p99 start delay 1s",
+            3,
+            " ↵ logs  r run  p pause  c cancel  t retry  w why  / filter  s sort  -+ time  ? help  q quit",
+            id="all of it",
+        ),
+        pytest.param(
+            80,
+            " 5 jobs · 1 failing · 2 stuck · 1 running · 2 waiting  24 h: 1 ok · 1 failed",
+            3,
+            " ↵ logs  r run  p pause  c cancel  t retry  w why  / filter  ? help  q quit",
+            id="the figures that matter",
+        ),
+        pytest.param(
+            70,
+            " 5 jobs · 1 failing · 2 stuck · 1 running · 2 waiting  24 h: 1 failed",
+            3,
+            " ↵ logs  r run  p pause  c cancel  t retry  w why  ? help  q quit",
+            id="what failed",
+        ),
+        pytest.param(
+            56,
+            " 5 jobs · 1 failing · 2 stuck · 1 running · 2 waiting",
+            2,
+            " ↵ logs  r run  p pause  c cancel  ? help  q quit",
+            id="never what succeeded without what failed",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_left_out_as_a_whole(width, counts, queues_shown, keys):
+    found = read(a_busy_world(), width)
+    late = replace(found.overview, lateness=replace(found.overview.lateness, p99=1.2))
+    queues = replace(found.queues, items=found.queues.items * 3)
+    lines = drawn(Page(), replace(found, overview=late, queues=queues), width, 40)
+    assert (lines[1], lines[-2].count("queue db 1 +1 waiting"), lines[-1]) == (counts, queues_shown, keys)
+    assert "…" not in lines[-2]
+
+
+def test_a_filter_that_finds_nothing_is_named_with_the_key_that_ends_it():
+    lines = drawn(Page(search="nosuch"), read(a_busy_world(), search="nosuch"))
+    assert lines[3] == "  No jobs match the filter 'nosuch'. Escape ends it."
+    assert "w why  esc all jobs  ? help  q quit" in lines[-1]
+
+
 def test_a_page_that_is_not_current_shows_since_when_and_why():
     found = read(a_busy_world())
     fresh = Freshness(at("09:04"), at("09:05"), "the server does not answer")
@@ -282,6 +330,22 @@ class Printed:
         return LogChunk(self.data[offset : offset + 10], min(offset + 10, len(self.data)), False)
 
 
+@pytest.mark.parametrize(
+    ("width", "head"),
+    [
+        pytest.param(80, " a@2026-03-02T09:00:00Z  extract", id="all of it"),
+        pytest.param(38, " a@2026-03-02T09…  extract", id="the step stays"),
+    ],
+)
+def test_the_head_of_a_log_always_has_its_step(width, head):
+    page = LogPage("a")
+    page.take(read_part(Printed(a_busy_world()), page.target, (1, "extract"), None))  # type: ignore[arg-type]
+    page.chosen = (1, "extract")
+    drawn_head = plain(page.draw(width, 10, at("09:05"))[0])
+    assert drawn_head.startswith(head)
+    assert drawn_head.endswith(" running 5m")
+
+
 def test_a_log_follows_scrolls_and_finds():
     printed, page = Printed(a_busy_world()), LogPage("a")
     page.take(read_part(printed, page.target, page.chosen, page.offset))  # type: ignore[arg-type]
@@ -297,4 +361,11 @@ def test_a_log_follows_scrolls_and_finds():
     assert plain(page.draw(80, 10, at("09:05"))[1]) == "line 3 ä"
     page.press("n", 8)
     assert plain(page.draw(80, 10, at("09:05"))[1]) == "line 30 ä"
+    for key in ("/", *"none", "enter"):
+        page.press(key, 8)
+    assert page.message == "'none' was not found in 51 lines."
+    page.press("end", 8)
+    foot = plain(page.draw(60, 10, at("09:05"))[-1])
+    assert foot.startswith("↑↓ scroll  f follow  tab next step  q back")
+    assert foot.endswith(" 51/51 following")
     assert not page.press("q", 8)

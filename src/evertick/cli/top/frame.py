@@ -11,7 +11,7 @@ from evertick.cli.overview import wait_text
 from evertick.cli.tables import STATE_STYLES
 from evertick.cli.top.page import Mode, Page
 from evertick.cli.top.strip import LEGEND, scale_of, strip_of
-from evertick.cli.top.styled import Line, Span, cell, cut, fitted, width_of_line
+from evertick.cli.top.styled import Line, Span, cell, cut, fitted, keys_in, width_of_line
 from evertick.model.duration import duration_text
 from evertick.model.instant import SECOND, Instant, from_datetime, to_datetime
 from evertick.model.lifecycle import ACTIVE, TERMINAL, JobStatus, RunState
@@ -33,8 +33,12 @@ NEXT_WIDTH = 7
 _RUNS_SHARE = 4
 """Running and waiting runs take at most this part of the lines, as a fraction."""
 _MARKS = {JobStatus.RUNNING: "▶", JobStatus.PAUSED: "‖", JobStatus.ERROR: "!", JobStatus.DISABLED: "○"}
-_KEYS = ("↵ logs", "r run", "p pause", "c cancel", "t retry", "w why", "/ filter", "? help", "q quit")
-_MORE_KEYS = ("s sort", "-+ time", "F5 read again")
+FILTER_KEY = "/ filter"
+_KEYS = (
+    *("↵ logs", "r run", "p pause", "c cancel", "t retry", "w why", FILTER_KEY),
+    *("s sort", "-+ time", "F5 read again"),
+)
+_LAST_KEYS = ("? help", "q quit")
 HELP = (
     ("↑ ↓  k j", "choose a job; PgUp PgDn Home End move further"),
     ("enter  l", "read the log of its newest run; it follows a run in progress"),
@@ -88,7 +92,8 @@ def draw(page: Page, found: Snapshot, width: int, height: int, now: Instant, fre
     rows = max(height - len(above) - len(below) - 1, 1)
     jobs = [_row(page, found, number, width, now) for number in range(page.first, page.first + rows)]
     if not found.timeline.total:
-        jobs[0] = [Span("  No jobs match the filter." if page.search else "  There are no jobs.", "dim")]
+        none = f"  No jobs match the filter '{page.search}'. Escape ends it." if page.search else "  There are no jobs."
+        jobs[0] = [Span(cut(none, width), "dim")]
     lines = [*above, *jobs[:rows], *below]
     return _filled(lines, width, height, _foot(page, width))
 
@@ -129,7 +134,7 @@ def _above(page: Page, found: Snapshot, width: int, now: Instant, fresh: Freshne
         left.append(Span(f"  planning lags by {_short(round(view.scheduler.lag_seconds * SECOND))}", "yellow"))
     space = width - width_of_line(left) - len(right)
     head = [*left, Span(" " * max(space, 1)), Span(right, "dim")]
-    lines: list[Line] = [head, fitted(_counts(found), width)]
+    lines: list[Line] = [head, fitted(_counts(found, width), width)]
     if fresh.since is not None:
         at = to_datetime(fresh.since).astimezone(ZoneInfo(view.timezone))
         age = _short(max(fresh.now - fresh.since, 0))
@@ -141,7 +146,7 @@ def _above(page: Page, found: Snapshot, width: int, now: Instant, fresh: Freshne
     return [*lines, _titles(page, found, width, now)]
 
 
-def _counts(found: Snapshot) -> list[Span]:
+def _counts(found: Snapshot, width: int) -> list[Span]:
     view, kinds = found.overview, [item.kind for item in found.attention.items if item.job]
     jobs, day = view.jobs, view.day
     bad = day.failed + day.timed_out + day.lost
@@ -158,7 +163,13 @@ def _counts(found: Snapshot) -> list[Span]:
         *([Span(f"{day.skipped:,} skipped", "yellow")] if day.skipped else []),
         *([Span(f"p99 start delay {_short(round(view.lateness.p99 * SECOND))}", "dim")] if view.lateness.p99 else []),
     ]
-    return [Span(" "), *_joined(parts), Span("  24 h: ", "dim"), *_joined(last)]
+    head = [Span(" "), *_joined(parts)]
+    # Never what succeeded without what failed.
+    for shown in (*(last[:count] for count in range(len(last), 1, -1)), last[1:2]):
+        line = [*head, Span("  24 h: ", "dim"), *_joined(shown)]
+        if width_of_line(line) <= width:
+            return line
+    return head
 
 
 def _joined(parts: Sequence[Span]) -> list[Span]:
@@ -295,6 +306,9 @@ def _below(page: Page, found: Snapshot, width: int, height: int, now: Instant) -
         lines.append([Span("─", "dim"), Span(title, "bold"), Span("─" * max(width - len(title) - 1, 0), "dim")])
         lines += shown
     places = _places(found)
+    while len(places) > 1 and width_of_line(_joined(places)) >= width:
+        # What is well goes first.
+        places.remove(next((place for place in reversed(places) if place.style == "dim"), places[-1]))
     if places:
         lines.append([Span(" "), *_joined(places)])
     return lines
@@ -367,8 +381,8 @@ def _foot(page: Page, width: int) -> Line:
         return [Span(" Filter: ", "bold"), Span(f"{page.written}▏"), Span("   enter applies it, escape ends it", "dim")]
     if page.message.text:
         return [Span(f" {page.message.text}", "bold red" if page.message.is_error else "bold green")]
-    spare = width - len("  ".join(_KEYS)) - len("  ".join(_MORE_KEYS)) - 4
-    return [Span(f" {'  '.join((*_KEYS[:-2], *(_MORE_KEYS if spare >= 0 else ()), *_KEYS[-2:]))}", "dim")]
+    shown = ["esc all jobs" if page.search and key == FILTER_KEY else key for key in _KEYS]
+    return [Span(f" {keys_in(shown, _LAST_KEYS, width - 1)}", "dim")]
 
 
 def _help(width: int) -> list[Line]:

@@ -7,9 +7,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from evertick.cli.tables import STATE_STYLES
+from evertick.cli.output import counted
+from evertick.cli.tables import STATE_STYLES, width_of
 from evertick.cli.top.page import moved
-from evertick.cli.top.styled import Line, Span, cell, cut, fitted
+from evertick.cli.top.styled import Line, Span, cell, cut, fitted, keys_in
 from evertick.model.duration import duration_text
 from evertick.model.instant import SECOND, Instant, from_datetime
 from evertick.model.lifecycle import TERMINAL
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 TAIL_BYTES = 512 * 1024
 """A long log is read from here before its end on."""
 LINES_MAX = 20_000
+JOB_MIN = 8
+"""Columns that the name of a job has at least."""
+_KEYS = ("↑↓ scroll", "f follow", "tab next step", "/ search", "n next", "←→ sideways")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _BAD = ("failed", "timed_out", "lost")
 
@@ -183,7 +187,7 @@ class LogPage:
             return
         places = [place for place, line in enumerate(lines) if wanted in line.casefold()]
         if not places:
-            self.message = f"'{self.search}' is not in the last {len(lines):,} lines."
+            self.message = f"'{self.search}' was not found in {counted(len(lines), 'line')}."
             return
         if forward:
             place = next((one for one in places if one > self.first), places[0])
@@ -218,21 +222,29 @@ class LogPage:
         which = "all steps" if step == ALL_STEPS else step
         which = f"{which}{f' (attempt {attempt})' if attempt > 1 else ''}"
         state = f" {detail.state} {took} "
-        name = cell(f" {detail.run}  {which}", max(width - len(state), 0))
+        room = max(width - len(state), 0)
+        name = cell(f" {_run_in(detail, room - width_of(which) - 3)}  {which}", room)
         return [Span(name, "reverse"), Span(cut(state, width), f"reverse {STATE_STYLES.get(detail.state, '')}")]
 
     def _foot(self, width: int, lines: int, rows: int) -> Line:
         if self.written is not None:
             return [Span(cut(f"Search: {self.written}▏", width), "bold")]
-        keys = "↑↓ scroll  f follow  tab next step  / search  n next  ←→ sideways  q back"
         place = (
             f"{min(self.first + rows, lines):,}/{lines:,}{' following' if self.follows and not self.is_over else ''}"
         )
-        left = self.message or keys
+        room = max(width - len(place) - 1, 0)
         return [
-            Span(cell(left, max(width - len(place) - 1, 0)), "" if self.message else "dim"),
+            Span(cell(self.message or keys_in(_KEYS, ("q back",), room), room), "" if self.message else "dim"),
             Span(f" {place}", "dim"),
         ]
+
+
+def _run_in(detail: RunDetail, width: int) -> str:
+    """The id of a run; where it is too long, its job is cut, and not its time."""
+    tail = detail.run.removeprefix(detail.job)
+    room = width - width_of(tail)
+    is_cut = width_of(detail.run) > width and room >= JOB_MIN
+    return f"{cut(detail.job, room)}{tail}" if is_cut else cut(detail.run, max(width, JOB_MIN))
 
 
 def _merged(line: str) -> str:

@@ -182,7 +182,11 @@ class Page:
             case "c":
                 count = sum(mark.state in OPEN for mark in lane.marks)
                 runs = (
-                    f"the {count} unfinished runs" if count > 1 else "the unfinished run" if count else "every open run"
+                    f"the {count} unfinished runs"
+                    if count > 1
+                    else "the unfinished run"
+                    if count
+                    else "every unfinished run"
                 )
                 self._confirm(f"Cancel {runs} of {lane.name}?", y=SendRequest(ActionKind.CANCEL, lane.job))
             case "t":

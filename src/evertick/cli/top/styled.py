@@ -60,6 +60,14 @@ def fitted(line: Iterable[Span], width: int) -> list[Span]:
     return found
 
 
+def keys_in(keys: Sequence[str], last: Sequence[str], width: int) -> str:
+    """The keys for which there is room, the first before the others; `last`, such as how to leave, is always there."""
+    shown = list(keys)
+    while shown and width_of("  ".join((*shown, *last))) > width:
+        shown.pop()
+    return "  ".join((*shown, *last))
+
+
 def width_of_line(line: Iterable[Span]) -> int:
     return sum(width_of(span.text) for span in line)
 
