@@ -34,6 +34,14 @@ def test_list_shows_the_states_of_jobs(folder):
     assert lines[1].split()[:4] == ["etl", "idle", "down", "30m"]
 
 
+def test_a_folder_that_was_taken_for_a_search_is_named_with_the_option(folder, tmp_path, monkeypatch):
+    (tmp_path / "my jobs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    found = run("list", "my jobs", "--folder", folder)
+    assert "'my jobs' is a folder. Next: evertick list --folder 'my jobs'" in found.stderr
+    assert "is a folder" not in run("list", "nosuch", "--folder", folder).stderr
+
+
 def test_list_filters_by_status_and_names_those_there_are(folder):
     paused = json.loads(run("list", "--folder", folder, "--status", "paused", "-o", "json").stdout)
     assert (paused["items"], paused["statuses"]) == ([], {"idle": 2})

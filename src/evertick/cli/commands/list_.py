@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -79,6 +81,8 @@ def list_(
         note("No jobs match that status." if statuses else "No jobs match.")
     elif is_idle:
         note("The scheduler has not run here yet. Next: evertick serve")
+    if search and not page.items and Path(search).is_dir():
+        note(f"'{search}' is a folder. Next: evertick list --folder {shlex.quote(search)}")
 
 
 def jobs_table(jobs: Sequence[Job], at: int, wrong: Collection[str] = ()) -> Table:
