@@ -147,13 +147,13 @@ def test_a_lambda_needs_a_name_and_a_closure_cannot_go_to_another_process(schedu
 def test_a_blackout_is_added_listed_and_removed_while_it_runs(scheduler):
     with scheduler:
         scheduler.add(nothing, every="1d")
-        start = datetime.now(UTC) + timedelta(hours=1)
+        start = scheduler.wait(scheduler.get_upcoming(2, job="nothing"))[1].scheduled_for
         added = scheduler.wait(
             scheduler.add_blackout(start, start + timedelta(days=2), jobs=["nothing"], reason="Upgrade")
         )
         assert (added.jobs, added.occurrences) == (1, 2)
         (known,) = scheduler.wait(scheduler.list_blackouts())
         assert (known.id, known.reason, known.added_by.partition("@")[0]) == (added.blackout.id, "Upgrade", "python")
-        assert "Upgrade" in scheduler.wait(scheduler.get_upcoming(1, job="nothing"))[0].detail
+        assert "Upgrade" in scheduler.wait(scheduler.get_upcoming(2, job="nothing"))[1].detail
         scheduler.wait(scheduler.remove_blackout(known.id))
         assert scheduler.wait(scheduler.list_blackouts(over=True)) == []
