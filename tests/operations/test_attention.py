@@ -16,6 +16,7 @@ from evertick.model.steps import StepRecord, steps_text
 from evertick.operations.error_line import TEXT_MAX, find_error
 from evertick.operations.local import LocalOperations
 from evertick.operations.log_files import LogFile
+from evertick.store import Store
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 NOW = at(5.5)
@@ -59,6 +60,21 @@ class Logs:
         self.reads += 1
         part = self.text[offset : offset + limit]
         return Chunk(part, offset + len(part), True)
+
+
+class Counting:
+    """A store that tells how often it counted its entries."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.tallies = 0
+
+    def tally(self, *asked: Any, **known: Any) -> Any:
+        self.tallies += 1
+        return self._store.tally(*asked, **known)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 def ask(store, *jobs, live=None, errors=None, **known):
@@ -187,6 +203,25 @@ def test_a_requested_run_does_not_hide_skips(store):
     fill(store, *skips, entry(4, key=asked), watermark=5)
     ran(store, asked, at(4), at(4.1))
     assert [(item.kind, item.count) for item in ask(store).items] == [("skipping", 3)]
+
+
+def test_skips_are_counted_by_job_only_when_there_are_new_ones(store):
+    skips = [entry(hour, state=SKIPPED, reason=SkipReason.OVERLAP) for hour in (1, 2)]
+    chosen = [entry(hour, state=SKIPPED, reason=SkipReason.PAUSED) for hour in (0.1, 0.2, 0.3)]
+    fill(store, *chosen, entry(0.5), watermark=3)
+    ran(store, key(0.5), at(0.5), at(0.6))
+    counted = Counting(store)
+    folder = Folder(jobs={"etl": job()})
+    operations = LocalOperations(counted, lambda: folder, now=lambda: NOW, live=Scheduler())
+    assert (operations.attention().items, counted.tallies) == ((), 0)
+    fill(store, *skips, watermark=3)
+    assert (operations.attention().items, counted.tallies) == ((), 0)
+    for hour in (3, 4):
+        fill(store, entry(hour, state=SKIPPED, reason=SkipReason.OVERLAP), watermark=5)
+        assert [item.count for item in operations.attention().items] == [hour]
+        counted_before = counted.tallies
+        assert [item.count for item in operations.attention().items] == [hour]
+        assert counted.tallies == counted_before == hour - 2
 
 
 def test_trouble_of_the_system_comes_in_order(store):

@@ -37,6 +37,7 @@ _MEANT = (
     *(SkipReason.ALREADY_SUCCEEDED, SkipReason.CONDITION),
 )
 """Skips that people chose."""
+_UNMEANT = tuple(reason for reason in SkipReason if reason not in _MEANT)
 _MEANT_WAITS = (WaitKind.HOLD, WaitKind.RATE)
 _ORDER = {kind: number for number, kind in enumerate(AttentionKind)}
 
@@ -189,12 +190,7 @@ def _way_out(kind: WaitKind | None) -> AttentionAction:
 
 def _skipping(context: Context, view: View, now: Instant) -> Iterator[AttentionItem]:
     """Jobs whose last occurrences were all skipped without being paused or disabled."""
-    reasons = [reason for reason in SkipReason if reason not in _MEANT]
-    where = RunFilter(states=[SKIPPED], reasons=reasons, since=now - SKIPS_OF_US, until=now + 1)
-    counts: Counter[str] = Counter()
-    for one in context.store.tally(where, SKIPS_OF_US + 1, by_job=True):
-        counts[one.job_id] += one.occurrences
-    many = [job_id for job_id, count in counts.most_common() if count >= SKIPS_MIN and job_id in view.jobs]
+    many = [job_id for job_id in _often_skipped(context, now) if job_id in view.jobs]
     for job_id in _last_skipped(context, many[: 2 * SHOWN]):
         context.breathe()
         if is_held(view.jobs[job_id], view.records.get(job_id)):
@@ -217,6 +213,30 @@ def _skipping(context: Context, view: View, now: Instant) -> Iterator[AttentionI
             reason=last.reason,
             active=len(view.of(job_id, *ACTIVE)),
         )
+
+
+def _often_skipped(context: Context, now: Instant) -> Sequence[str]:
+    """Jobs with several skips in the last days that nobody chose, those with most first.
+
+    To count them by job takes as long as there are skips. The counts by hour say whether there are any, and with the
+    counters, which only grow, whether there is a new one since they were counted last.
+    """
+    since, until = (now - SKIPS_OF_US) // HOUR * HOUR, (now // HOUR + 1) * HOUR
+    by_hour = [one for one in context.store.outcomes([since, until]) if one.state is SKIPPED and one.reason in _UNMEANT]
+    if sum(one.occurrences for one in by_hour) < SKIPS_MIN:
+        return ()
+    counters = context.store.counters()
+    ever = tuple(counters.get(f"skipped.{reason}", 0) for reason in _UNMEANT)
+    seen = (since, tuple((one.trigger, one.reason, one.occurrences) for one in by_hour), ever)
+    if context.kept_skipped is not None and context.kept_skipped[0] == seen:
+        return context.kept_skipped[1]
+    counts: Counter[str] = Counter()
+    where = RunFilter(states=[SKIPPED], reasons=_UNMEANT, since=now - SKIPS_OF_US, until=now + 1)
+    for one in context.store.tally(where, SKIPS_OF_US + 1, by_job=True):
+        counts[one.job_id] += one.occurrences
+    many = tuple(job_id for job_id, count in counts.most_common() if count >= SKIPS_MIN)
+    context.kept_skipped = (seen, many)
+    return many
 
 
 def _last_skipped(context: Context, job_ids: Sequence[str]) -> list[str]:

@@ -163,6 +163,8 @@ class Context:
         self.merged_logs = MergedLogCache()
         self.kept_error_lines: dict[str, str] = {}
         """The lines that name the errors of failed runs, by run and attempt."""
+        self.kept_skipped: tuple[Hashable, Sequence[str]] | None = None
+        """The jobs that were skipped often, and what the counts of the ledger were then."""
         self._has_changed = False
         self._changed = threading.Condition()
         self._changes = 0
