@@ -86,6 +86,20 @@ def test_the_palette_finds_jobs_pages_and_actions(page, web_server):
     expect(page.get_by_role("heading", name="Calendar")).to_be_visible()
 
 
+def test_a_page_is_asked_for_when_its_link_is_pressed(page, web_server):
+    asked = []
+    page.goto(f"{web_server.url}/jobs")
+    page.get_by_role("link", name="etl", exact=True).hover()
+    page.on("request", lambda request: asked.append(request.url.partition("/api/v1")[2]))
+    parts = ["", "/durations?limit=200", "/steps?limit=40", "/backfill?limit=5", "/graph", "/upcoming?count=12"]
+    with page.expect_request("**/api/v1/jobs/etl/upcoming*"):
+        page.mouse.down()
+    assert [f"/jobs/etl{part}" in asked for part in parts] == [True] * len(parts)
+    page.mouse.up()
+    page.locator(".job-cards .uplot").first.wait_for()
+    assert [asked.count(f"/jobs/etl{part}") for part in parts] == [1] * len(parts)
+
+
 @pytest.mark.parametrize(
     ("keys", "heading"),
     [

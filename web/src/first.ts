@@ -5,26 +5,17 @@
 
 import { askAhead } from "./api/ahead";
 import { firstQuestions } from "./api/questions";
+import { knownStage, readKept } from "./state/storage";
 
 /** Filled in when the page is built: the files of each page that is not part of the first download. */
 declare const PAGE_FILES: Record<string, readonly string[]>;
 
-function kept(name: string): string | null {
-  try {
-    return localStorage.getItem(`evertick.${name}`);
-  } catch {
-    return null; // storage may be forbidden
-  }
-}
-
-const theme = kept("theme");
+const theme = readKept("theme");
 if (theme === "light" || theme === "dark") document.documentElement.dataset["theme"] = theme;
 
 // Who was not signed in would be refused.
-if (kept("session") === "open" && !location.hash.includes("token=")) {
-  const [width, stage] = (kept("stage") ?? "").split(":").map(Number);
-  const known = width === innerWidth && stage ? stage : null;
-  for (const question of firstQuestions(location.pathname, new URLSearchParams(location.search), Date.now(), known)) askAhead(question);
+if (readKept("session") === "open" && !location.hash.includes("token=")) {
+  for (const question of firstQuestions(location.pathname, new URLSearchParams(location.search), Date.now(), knownStage())) askAhead(question);
   const [page = "", id] = location.pathname.split("/").filter(Boolean);
   for (const file of PAGE_FILES[id ? `${page}/` : page] ?? []) {
     const link = document.createElement("link");

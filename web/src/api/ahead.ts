@@ -1,12 +1,14 @@
-/** Answers that were asked for before the page's own code could ask: each is handed out once, and not when it is old. */
+/** Answers that were asked for before a page was there to ask: each is handed out once, and not when it is old. */
 
-import { headersFor } from "./answers";
+import { headersFor, type Answer } from "./answers";
 
 export interface Reply {
   status: number;
   isOk: boolean;
   text: string;
   tag: string | null;
+  /** Of one that was asked for ahead: the answer that its request named. */
+  before?: Answer | undefined;
 }
 
 interface Ahead {
@@ -28,10 +30,12 @@ function all(): Map<string, Ahead> {
   return (globalThis.evertickAhead ??= new Map());
 }
 
-export function askAhead(target: string): void {
-  const known = all().get(target);
-  if (known && Date.now() - known.at < FRESH_MS) return;
-  const asked: Ahead = { at: Date.now(), reply: fetchReply(target, { headers: headersFor(undefined) }), known: null };
+/** `before`: the last answer, so that the server sends only what has changed since. */
+export function askAhead(target: string, before?: Answer): void {
+  for (const [other, { at }] of all()) if (Date.now() - at >= FRESH_MS) all().delete(other);
+  if (all().has(target)) return;
+  const reply = fetchReply(target, { headers: headersFor(before) }).then((one) => ({ ...one, before }));
+  const asked: Ahead = { at: Date.now(), reply, known: null };
   // The page that takes the answer sees its failure and asks again; an answer that no page takes fails without a message.
   asked.reply.then(
     (reply) => (asked.known = reply),
@@ -51,7 +55,7 @@ export function takeAhead(target: string): Promise<Reply> | null {
   return found && Date.now() - found.at < FRESH_MS ? found.reply : null;
 }
 
-/** Called at the end of a session. */
+/** Called at the end of a session, and when something has changed since they were asked for. */
 export function forgetAhead(): void {
   all().clear();
 }

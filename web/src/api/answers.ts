@@ -30,6 +30,11 @@ export class Answers {
     if (this.kept.size > KEPT_MAX) this.kept.delete(this.kept.keys().next().value as string);
   }
 
+  /** The answers to questions of one kind, newest first. */
+  beginningWith(name: string): unknown[] {
+    return [...this.kept].flatMap(([key, { data }]) => (key.startsWith(name) ? [data] : [])).reverse();
+  }
+
   forget(): void {
     this.kept.clear();
   }

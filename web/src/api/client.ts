@@ -1,17 +1,20 @@
 /** Requests to the API: one function for reads, one for actions, and errors that can be shown. */
 
 import { effect, signal } from "@preact/signals";
-import { heardTime } from "../state/now";
+import { heardTime, nowMs } from "../state/now";
+import { knownStage } from "../state/storage";
 import { Answers, complete, headersFor, type Answer } from "./answers";
-import { fetchReply, forgetAhead, repliesAhead, ROOT, takeAhead, type Reply } from "./ahead";
+import { askAhead, fetchReply, forgetAhead, repliesAhead, ROOT, takeAhead, type Reply } from "./ahead";
+import { path, withQuery, type Query } from "./address";
 import { answered, failed, sent } from "./connection";
 import { ApiError } from "./problem";
-import type { Session } from "./types";
+import { firstQuestions, nameOfQuestion } from "./questions";
+import type { Job, JobPage, Session } from "./types";
 
 /** Who is signed in; undefined until the server has answered, null if no one is. */
 export const session = signal<Session | null | undefined>(undefined);
 
-export { path, withQuery, type Query } from "./address";
+export { path, withQuery, type Query };
 
 export async function get<T>(target: string, signal?: AbortSignal): Promise<T> {
   return answer<T>(await reach(target, signal ? { signal } : {}));
@@ -28,6 +31,17 @@ export function lastAnswer<T>(name: string): T | undefined {
   return answers.get(name)?.data as T | undefined;
 }
 
+/** Jobs that lists have shown, the newest answer first. */
+export function knownJobs(): Job[] {
+  return answers.beginningWith("/jobs?").flatMap((page) => (page as JobPage).items);
+}
+
+/** Ask for what a page will show, all at once, while the page is still put together. */
+export function askForPage(pathname: string, query: URLSearchParams): void {
+  const isDefined = (id: string) => lastAnswer<Job>(path`/jobs/${id}`)?.is_defined ?? knownJobs().some((job) => job.job === id && job.is_defined);
+  for (const target of firstQuestions(pathname, query, nowMs(), knownStage(), isDefined)) askAhead(target, answers.get(nameOfQuestion(target)));
+}
+
 /** Ask again: the server sends only what has changed. `name`: one for questions with similar answers, such as of a moving period. */
 export async function getAgain<T>(target: string, signal: AbortSignal, name = target): Promise<T> {
   const before = answers.get(name);
@@ -38,10 +52,11 @@ export async function getAgain<T>(target: string, signal: AbortSignal, name = ta
 }
 
 async function ask(target: string, signal: AbortSignal, before: Answer | undefined): Promise<Answer | undefined> {
-  const reply = await reach(target, { signal, headers: headersFor(before) });
-  const found = reply.isOk || reply.status === 304 ? complete(before, reply) : answer<undefined>(reply);
+  const reply = await reach(target, { signal, headers: headersFor(before) }, takeAhead(target));
+  const named = "before" in reply ? reply.before : before;
+  const found = reply.isOk || reply.status === 304 ? complete(named, reply) : answer<undefined>(reply);
   // An answer from before says nothing about the time.
-  const at = found !== before && (found?.data as { now?: unknown } | null | undefined)?.now;
+  const at = found !== named && (found?.data as { now?: unknown } | null | undefined)?.now;
   if (typeof at === "string") heardTime(at);
   return found;
 }
@@ -86,10 +101,11 @@ export function downloadAddress(target: string): string {
   return ROOT + target;
 }
 
-async function reach(target: string, init: RequestInit): Promise<Reply> {
+/** `ahead`: the reply to the same question, asked before; it may name only what has changed. */
+async function reach(target: string, init: RequestInit, ahead: Promise<Reply> | null = null): Promise<Reply> {
   const done = sent();
   try {
-    const reply = await ((init.method === undefined && takeAhead(target)) || fetchReply(target, init));
+    const reply = await (ahead ?? fetchReply(target, init));
     if (init.signal?.aborted) throw new DOMException("Aborted", "AbortError");
     // The response of a proxy whose server is down.
     if (reply.status >= 502 && reply.status <= 504) failed();

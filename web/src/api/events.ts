@@ -1,5 +1,6 @@
 /** The live feed of events, shared by all parts of the page. */
 
+import { forgetAhead } from "./ahead";
 import { feedClosed, feedOpened, forget, isFeedOpen } from "./connection";
 import type { LiveEvent } from "./types";
 
@@ -89,6 +90,8 @@ function tellSoon(): void {
   if (document.hidden || !gathered.length) return;
   timer ||= window.setTimeout(() => {
     const batch = gathered;
+    // What was asked for before they happened, and is shown after they were told, would stay old.
+    if (batch.some((event) => event.type !== "begin")) forgetAhead();
     gathered = [];
     timer = 0;
     for (const listener of listeners) listener(batch);

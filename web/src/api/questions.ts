@@ -1,6 +1,6 @@
-/** What each page asks first. The first script of the page asks it before the page's own code has arrived. */
+/** What each page asks first: it is asked before the page's own code has arrived, and when a link is pressed. */
 
-import { firstBlock, timelineQuestion } from "../timeline/question";
+import { firstBlock, timelineName, timelineQuestion } from "../timeline/question";
 import { path, withQuery, type Query } from "./address";
 
 const PAGE = 50;
@@ -46,16 +46,26 @@ export const jobQuestions = {
 /** The others are refused for a job without a definition. */
 const OF_ANY_JOB = ["durations", "recent", "steps", "backfills"] as const;
 
-/** `stage`: how wide the timeline is, where that is known. */
-export function firstQuestions(pathname: string, query: URLSearchParams, now: number, stage: number | null): string[] {
+const OF_A_DEFINED_JOB = ["graph", "upcoming"] as const;
+
+/** `stage`: how wide the timeline is, where that is known. `isDefined`: whether a job is known to have a definition. */
+export function firstQuestions(pathname: string, query: URLSearchParams, now: number, stage: number | null, isDefined: (job: string) => boolean = () => false): string[] {
   const [page = "", ...rest] = pathname.split("/").filter(Boolean);
   const id = decode(rest.join("/"));
   if (page === "") return ["/attention", "/overview", ...(stage === null ? [] : [timelineQuestion(query, firstBlock(query, now, stage))])];
   if (page === "overview") return ["/overview"];
-  if (page === "jobs" && id) return [path`/jobs/${id}`, ...(query.get("tab") ? [] : OF_ANY_JOB.map((name) => jobQuestions[name](id)))];
+  if (page === "jobs" && id) {
+    const names = query.get("tab") ? [] : [...OF_ANY_JOB, ...(isDefined(id) ? OF_A_DEFINED_JOB : [])];
+    return [path`/jobs/${id}`, ...names.map((name) => jobQuestions[name](id))];
+  }
   if (page === "jobs") return [withQuery("/jobs", jobsQuery(query))];
   if (page === "runs") return [id ? path`/runs/${id}` : withQuery("/runs", runsQuery(query))];
   return [];
+}
+
+/** Under which name the answer to one of them is kept. */
+export function nameOfQuestion(target: string): string {
+  return target.startsWith("/timeline?") ? timelineName(0) : target;
 }
 
 function decode(text: string): string {

@@ -118,10 +118,10 @@ const GRAPH_HALF_MAX = 12;
 
 function Steps({ job, graph }: { job: JobDetail; graph: Graph | undefined }) {
   const shown = job.active_runs[0] ?? job.last;
-  const run = useApi<RunDetail>(shown ? path`/runs/${shown.run}` : null, (event) => event.job === job.job);
-  if (!graph?.nodes.length) return null;
+  const isDrawn = graph !== undefined && graph.nodes.length > 0 && (graph.nodes.length > 1 || graph.after.length > 0 || graph.before.length > 0);
+  const run = useApi<RunDetail>(shown && isDrawn ? path`/runs/${shown.run}` : null, (event) => event.job === job.job);
+  if (!isDrawn) return null;
   const { after, before } = graph;
-  if (graph.nodes.length < 2 && !after.length && !before.length) return null;
   return (
     <Card
       title="Steps"

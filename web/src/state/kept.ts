@@ -1,6 +1,7 @@
 /** What a person chose, kept in this browser. */
 
 import { effect, signal, type Signal } from "@preact/signals";
+import { readKept } from "./storage";
 
 export function keptSignal<T extends string>(name: string, allowed: readonly T[], first: T): Signal<T> {
   const chosen = signal<T>(read(name, allowed) ?? first);
@@ -17,10 +18,6 @@ export function keep(name: string, value: string): void {
 }
 
 function read<T extends string>(name: string, allowed: readonly T[]): T | null {
-  try {
-    const value = localStorage.getItem(`evertick.${name}`) as T | null;
-    return value !== null && allowed.includes(value) ? value : null;
-  } catch {
-    return null;
-  }
+  const value = readKept(name) as T | null;
+  return value !== null && allowed.includes(value) ? value : null;
 }

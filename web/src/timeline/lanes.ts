@@ -4,7 +4,7 @@ import { getAgain } from "../api/client";
 import type { Timeline } from "../api/types";
 import { holds, spanOf, type Window } from "../time/window";
 import { prepare, type DrawnLane } from "./items";
-import { BLOCK, columnsFor, timelineQuestion, type Filter } from "./question";
+import { BLOCK, columnsFor, timelineName, timelineQuestion, type Filter } from "./question";
 
 const AT_ONCE = 3;
 /** How old an answer of the server may be. */
@@ -149,8 +149,7 @@ export class Lanes {
     const wide = columnsFor(view.window, view.width);
     const target = timelineQuestion(this.filter, wide, number);
     try {
-      // The period moves on with the time: an answer is much like the one before, whatever its period.
-      const answer = await getAgain<Timeline>(target, abort.signal, `/timeline ${number}`);
+      const answer = await getAgain<Timeline>(target, abort.signal, timelineName(number));
       const lanes = answer.lanes.map(prepare);
       const now = performance.now();
       const restsUntil = now + Math.max(1_000, 4 * (now - asked));

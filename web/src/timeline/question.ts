@@ -68,6 +68,9 @@ export function firstBlock(query: URLSearchParams, now: number, width: number): 
   return columnsFor(windowOf(periodOf(query), now), width);
 }
 
+/** The period moves on with the time: an answer is much like the one before, whatever its period. */
+export const timelineName = (block: number): string => `/timeline ${block}`;
+
 export function timelineQuestion(filter: Filter | URLSearchParams, columns: Columns, block = 0): string {
   const { search, tag, state, sort, group, open } = filter instanceof URLSearchParams ? filterOf(filter) : filter;
   const [from, to] = [columns.from, columns.to].map((at) => new Date(at).toISOString());
