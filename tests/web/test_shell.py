@@ -86,6 +86,20 @@ def test_the_palette_finds_jobs_pages_and_actions(page, web_server):
     expect(page.get_by_role("heading", name="Calendar")).to_be_visible()
 
 
+def test_the_palette_finds_a_job_of_the_page_before_the_server_answers(page, web_server):
+    page.goto(f"{web_server.url}/jobs")
+    page.get_by_role("link", name="hourly-report").wait_for()
+    held: list[Route] = []
+    page.route("**/api/v1/jobs?search=*", lambda route: held.append(route))
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox", name="Search jobs, pages and actions")).to_be_focused()
+    with page.expect_request("**/api/v1/jobs?search=hourly*"):
+        page.keyboard.insert_text("hourly")
+    found = page.get_by_role("listbox", name="Results").get_by_role("option")
+    expect(found.first).to_contain_text("hourly-report")
+    page.unroute_all(behavior="ignoreErrors")
+
+
 def test_a_page_is_asked_for_when_its_link_is_pressed(page, web_server):
     asked = []
     page.goto(f"{web_server.url}/jobs")

@@ -1,8 +1,8 @@
 /** The command palette: every page, every job, every action, a few letters away. */
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { get, withQuery } from "./api/client";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { get, knownJobs, withQuery } from "./api/client";
 import type { Job, JobPage } from "./api/types";
 import { askedAction, type Action } from "./actions";
 import { TARGETS } from "./navigation";
@@ -57,34 +57,43 @@ export function parseWanted(text: string): { action: Action | null; rest: string
 }
 
 const PAUSE_MS = 120;
+const JOBS_MAX = 8;
+
+/** Of the jobs that the page knows, those that fit, as the server would list them. */
+function fittingJobs(known: Iterable<Job>, rest: string): Job[] {
+  const isFitting = (job: Job) => [job.job, job.name, job.description, ...job.tags].some((one) => one.toLowerCase().includes(rest));
+  const found = new Map([...known].filter((job) => !job.retired_at && isFitting(job)).map((job) => [job.job, job]));
+  return [...found.values()].sort((one, other) => (one.job < other.job ? -1 : 1)).slice(0, JOBS_MAX);
+}
 
 export function Palette() {
   const [text, setText] = useState("");
-  const [jobs, setJobs] = useState<Job[]>([]);
+  const [found, setFound] = useState<{ rest: string | null; jobs: Job[] }>({ rest: null, jobs: [] });
   const [chosen, setChosen] = useState(0);
-  const typed = useRef(-Infinity);
+  const isBehind = useRef(false);
   const box = useRef<HTMLDialogElement>(null);
   const close = () => (isPaletteOpen.value = false);
   useEffect(() => box.current?.showModal(), []);
   const { action, rest } = parseWanted(text);
-  useEffect(() => {
+  // Before the frame with the letter is drawn.
+  useLayoutEffect(() => {
     const abort = new AbortController();
-    // The first letter is searched for at once, those after it when the typing pauses.
-    const isFirst = performance.now() - typed.current > PAUSE_MS;
-    typed.current = performance.now();
-    const timer = window.setTimeout(() => {
-      get<JobPage>(withQuery("/jobs", { search: rest, limit: 8 }), abort.signal).then(
-        (page) => setJobs(page.items),
+    const search = () => {
+      isBehind.current = true;
+      get<JobPage>(withQuery("/jobs", { search: rest, limit: JOBS_MAX }), abort.signal).then(
+        (page) => ((isBehind.current = false), setFound({ rest, jobs: page.items })),
         () => undefined,
       );
-    }, isFirst ? 0 : PAUSE_MS);
-    return () => (clearTimeout(timer), abort.abort());
+    };
+    // A server that keeps up is asked at each letter, a slower one when the typing pauses.
+    const timer = isBehind.current ? window.setTimeout(search, PAUSE_MS) : search();
+    return () => (clearTimeout(timer ?? undefined), abort.abort());
   }, [rest]);
 
   const wanted = text.trim().toLowerCase();
   const fitting = pages().filter((offer) => offer.text.toLowerCase().includes(wanted));
-  // Until the answer to the last letter is there, of the jobs that are known only those that fit it are offered.
-  const known = jobs.filter((job) => [job.job, job.name, job.description, ...job.tags].some((one) => one.toLowerCase().includes(rest)));
+  // Until the answer to the last letter is there, those that fit are found among the jobs that the page knows.
+  const known = found.rest === rest ? found.jobs : fittingJobs([...found.jobs, ...knownJobs()], rest);
   const ofJobs = known.flatMap((job) => {
     const offers = offersOf(job);
     const isNamedSo = [job.job, job.name].some((one) => one.toLowerCase().includes(wanted));
