@@ -1,6 +1,6 @@
 /** Data for a component: read once, cached for the way back, read again when something it shows has changed. */
 
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Asker } from "./asker";
 import { getAgain, lastAnswer } from "./client";
 import { listen } from "./events";
@@ -31,7 +31,8 @@ export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) =
   judge.current = concerns;
   const reload = useCallback(() => asker.current?.ask(), []);
 
-  useEffect(() => {
+  // Before the frame is painted: an answer that was asked for ahead is in the same one.
+  useLayoutEffect(() => {
     if (target === null) {
       setState({ target, isLoading: false });
       return;

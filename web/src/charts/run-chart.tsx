@@ -1,6 +1,6 @@
 /** How long runs took and how late they began: a point for each, a band and lines for what is usual. */
 
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Durations, Percentiles, RunPoint } from "../api/types";
@@ -59,7 +59,8 @@ function RunChart({ runs, zone, figure }: { runs: RunPoint[]; zone: string; figu
   const turn = paint.value;
   const points = runs.filter((run) => figure.value(run) !== null);
   const usual = known(figure.percentiles);
-  useEffect(() => {
+  // Before the frame is painted, which would show an empty box.
+  useLayoutEffect(() => {
     if (!box.current || !width || !points.length) return;
     const plot = new uPlot(options(usual, width, shown), series(points, figure.value), box.current);
     return () => plot.destroy();

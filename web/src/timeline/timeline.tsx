@@ -1,7 +1,7 @@
 /** The timeline: lanes of jobs, the past on the left, a line for now, the future on the right. */
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { isFeedOpen } from "../api/connection";
 import { listen } from "../api/events";
 import { isOutage } from "../api/problem";
@@ -43,7 +43,7 @@ export function TimelineView({ filter, span, at, view, children }: Props) {
   const axis = useRef<HTMLCanvasElement>(null);
   const [engine, setEngine] = useState<Engine | null>(null);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!scroll.current || !canvas.current || !axis.current) return;
     const parts = { scroll: scroll.current, canvas: canvas.current, axis: axis.current };
     const made = new Engine(parts, filter, span, at);
