@@ -19,7 +19,7 @@ from evertick.operations.error_line import error_line
 from evertick.operations.figures import BAD
 from evertick.operations.jobs import is_held, name_of, zone_of
 from evertick.operations.ledger_rows import moment, starts_at_of, wait_of
-from evertick.operations.node_queries import nodes
+from evertick.operations.node_queries import nodes_with
 from evertick.operations.results.attention import Attention, AttentionAction, AttentionItem, AttentionKind
 from evertick.store import RunFilter
 
@@ -56,7 +56,7 @@ def _look(context: Context, view: View) -> Attention:
         *_past_deadline(context, view),
         *_stuck(view, now),
         *_skipping(context, view, now),
-        *_nodes(context),
+        *_nodes(context, view),
         *_members(context),
         *_files(view),
     )
@@ -265,8 +265,8 @@ def _against(reason: SkipReason | None, *, has_other: bool) -> AttentionAction:
             return AttentionAction.SHOW_RUN if has_other else AttentionAction.RUN
 
 
-def _nodes(context: Context) -> Iterator[AttentionItem]:
-    for node in nodes(context).items:
+def _nodes(context: Context, view: View) -> Iterator[AttentionItem]:
+    for node in nodes_with(context, view.open_rows).items:
         if not node.is_alive and node.awaited_until is not None and node.active:
             yield AttentionItem(
                 AttentionKind.NODE_AWAY, AttentionAction.SHOW_EXECUTORS, None, node.active, "", node=node.node

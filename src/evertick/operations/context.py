@@ -80,6 +80,8 @@ class View:
 
     def __init__(self, folder: Folder, snapshot: Snapshot, took_us: int = 0) -> None:
         self.folder = folder
+        self.open_rows = snapshot.open_runs
+        """Also those of items."""
         # An item is a part of its parent's run, which is shown.
         open_runs = [row for row in snapshot.open_runs if row.trigger is not Trigger.ITEM]
         self.snapshot = snapshot = replace(snapshot, open_runs=open_runs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from evertick.errors import Conflict, NotFound
@@ -34,6 +34,11 @@ ENDLESS_US = 10**15
 
 
 def nodes(context: Context) -> Nodes:
+    return nodes_with(context, context.store.load().open_runs)
+
+
+def nodes_with(context: Context, open_runs: Iterable[LedgerRow]) -> Nodes:
+    """The nodes, with those of some open runs that are on each."""
     now = context.now()
     leases = context.store.lease((), "", 0, now)
     held = runs_held(leases)
@@ -46,7 +51,7 @@ def nodes(context: Context) -> Nodes:
         elif lease.name.startswith(BUCKET_PREFIX):
             buckets[holder] += 1
     is_running, report = context.is_scheduler_running(), context.report()
-    runs = _runs_by_node(context)
+    runs = _by_node(open_runs)
     items = []
     for name in sorted({*alive, *buckets, *held}):
         # A node that owns everything holds its leases without end: it is alive if any scheduler runs.
@@ -78,8 +83,9 @@ def forget_node(context: Context, node: str, force: bool = False, *, by: str = "
     """With `force` also a node that is alive: it ends its local runs, and continues to schedule."""
     now = context.now()
     leases = context.store.lease((), "", 0, now)
-    known = {one.node: one for one in nodes(context).items}
-    runs = _runs_by_node(context)[node]
+    open_runs = context.store.load().open_runs
+    known = {one.node: one for one in nodes_with(context, open_runs).items}
+    runs = _by_node(open_runs)[node]
     held = [lease for lease in leases if _node_of_runs(lease) == node]
     if node not in known and not runs:
         near = tuple(get_close_matches(node, sorted(known), n=3, cutoff=0.5))
@@ -103,10 +109,10 @@ def forget_node(context: Context, node: str, force: bool = False, *, by: str = "
     )
 
 
-def _runs_by_node(context: Context) -> defaultdict[str, list[LedgerRow]]:
+def _by_node(open_runs: Iterable[LedgerRow]) -> defaultdict[str, list[LedgerRow]]:
     """Runs of nodes on their own machines, according to the ledger."""
     found: defaultdict[str, list[LedgerRow]] = defaultdict(list)
-    for row in context.store.load().open_runs:
+    for row in open_runs:
         node = row.executor.partition("@")[2]
         if node and row.state in (LAUNCHING, RUNNING):
             found[node].append(row)
