@@ -82,6 +82,8 @@ def _read(text: str) -> AddedBlackout:
 
 def blackout_at(blackouts: tuple[Blackout, ...], at: Instant) -> Blackout | None:
     """The blackout that an instant is in; of several, the one that ends last."""
+    if not blackouts:  # as nearly all jobs; a page asks for each of ten thousand
+        return None
     found = [one for one in blackouts if one.start <= at < one.end]
     return max(found, key=lambda one: one.end, default=None)
 

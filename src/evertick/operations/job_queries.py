@@ -127,11 +127,13 @@ def _judge_all(context: Context, view: View) -> Mapping[str, JobStatus]:
     # Nearly always all jobs are defined: their ids are in order, and need no set.
     ids = sorted(jobs if records.keys() <= jobs.keys() else {*jobs, *records})
     running = {row.key.job_id for row in view.snapshot.open_runs if is_running(row)}
-    specs = context.all_specs(ids)
-    return {
-        job_id: judge(jobs.get(job_id), records.get(job_id), specs[job_id], has_running=job_id in running, now=now)
-        for job_id in ids
-    }
+    gone_specs = context.all_specs([job_id for job_id in ids if job_id not in jobs])
+    found = {}
+    for job_id in ids:
+        job = jobs.get(job_id)
+        specs = gone_specs[job_id] if job is None else job.schedules
+        found[job_id] = judge(job, records.get(job_id), specs, has_running=job_id in running, now=now)
+    return found
 
 
 def job(context: Context, job_id: str) -> JobDetail:

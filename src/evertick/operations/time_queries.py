@@ -162,10 +162,10 @@ def _fires(
         for job in _chosen(context, job_ids, jobs)
         if with_held or why_held(job, records.get(job.id))[0] is None
         for action, specs in _specs_of(job)
-        if action in actions and not (once and action == "start" and blackout_at(job.blackouts, now))
+        if action in actions and not (once and action == "start" and job.blackouts and blackout_at(job.blackouts, now))
     ]
     if "start" in actions:
-        yield from _delayed(view, {job_id for job_id, action, _ in streams if action == "start"}, now, end)
+        yield from _delayed(view, streams, now, end)
     walk = context.next_due.walk(streams, now, most, is_once=once)
     coming = _coming(view, takewhile(lambda one: end is None or one.at <= end, walk))
     excluded = [
@@ -198,13 +198,16 @@ def _coming(view: View, walk: Iterable[Due]) -> Iterator[_Fire]:
         yield _Fire(due, job, zone_of(job, dict(_specs_of(job))[due.action]), reason, detail, delayed)
 
 
-def _delayed(view: View, job_ids: Collection[str], now: Instant, end: Instant | None) -> Iterator[_Fire]:
+def _delayed(
+    view: View, streams: Sequence[tuple[str, Action, tuple[ScheduleSpec, ...]]], now: Instant, end: Instant | None
+) -> Iterator[_Fire]:
     """Occurrences whose time has come and whose runs start later, by jitter."""
     found = [
         (at, row.key.job_id, row.key.scheduled_for)
         for row in view.snapshot.open_runs
         if row.state is PLANNED and row.facts and row.key.scheduled_for <= now < (at := starts_at_of(row))
     ]
+    job_ids = {job_id for job_id, action, _ in streams if action == "start"} if found else ()
     for at, job_id, scheduled_for in sorted(found):
         job = view.jobs.get(job_id)
         if job is not None and job_id in job_ids and (end is None or at <= end):
