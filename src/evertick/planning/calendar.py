@@ -6,6 +6,7 @@ run, and is entered in the ledger as skipped; with `shift` it is due on the near
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -198,10 +199,12 @@ class ExcludedOccurrences:
 class CalendarSchedule:
     """The occurrences that run: those on days that are not excluded, and those moved to one."""
 
-    __slots__ = ("__weakref__", "_base", "_days", "_rule", "excluded")
+    __slots__ = ("__weakref__", "_base", "_days", "_moved", "_rule", "excluded")
 
     def __init__(self, base: Base, rule: DayRule, days: ZoneDays) -> None:
         self._base, self._rule, self._days = base, rule, days
+        self._moved: tuple[Day, Sequence[Instant]] | None = None
+        """The occurrences that move to the last day asked for: a walk asks for each of them in turn."""
         self.excluded = ExcludedOccurrences(base, rule, days)
 
     @property
@@ -219,9 +222,10 @@ class CalendarSchedule:
             day = self._next_target(day)
             if day is None or (own is not None and self._days.first_instant(day) > own):
                 return own
-            moved = [at for at in self._moved_to(day) if at > instant]
-            if moved:
-                return min(moved) if own is None else min(own, *moved)
+            moved = self._moved_to(day)
+            place = bisect_right(moved, instant)
+            if place < len(moved):
+                return moved[place] if own is None else min(own, moved[place])
             day += 1
         return own
 
@@ -235,9 +239,10 @@ class CalendarSchedule:
             day = self._previous_target(day)
             if day is None or (own is not None and self._days.end_instant(day) <= own):
                 return own
-            moved = [at for at in self._moved_to(day) if at < instant]
-            if moved:
-                return max(moved) if own is None else max(own, *moved)
+            moved = self._moved_to(day)
+            place = bisect_left(moved, instant)
+            if place:
+                return moved[place - 1] if own is None else max(own, moved[place - 1])
             day -= 1
         return own
 
@@ -287,7 +292,14 @@ class CalendarSchedule:
         return None if excluded is None else excluded + 1
 
     def _moved_to(self, day: Day) -> Sequence[Instant]:
-        """The occurrences of the excluded days beside a day, at their times on that day."""
+        """The occurrences of the excluded days beside a day, at their times on that day, in order."""
+        known = self._moved
+        if known is None or known[0] != day:
+            # Of two threads that ask for different days, each gets its own.
+            known = self._moved = (day, sorted(set(self._find_moved(day))))
+        return known[1]
+
+    def _find_moved(self, day: Day) -> Iterator[Instant]:
         rule = self._rule
         if rule.rule.shift is Shift.NEXT:
             free = rule.previous_day(day - 1, excluded=False)
@@ -298,7 +310,7 @@ class CalendarSchedule:
             last = day + SHIFT_DAYS_MAX if free is None else min(day + SHIFT_DAYS_MAX, free - 1)
         window = self._days.first_instant(first) - 1, self._days.end_instant(last) - 1
         moved = (self._days.same_time(at, day) for at in self.excluded.between(*window))
-        return [at for at in moved if at is not None]
+        return (at for at in moved if at is not None)
 
 
 def _next_on(base: Base, rule: DayRule, days: ZoneDays, instant: Instant, *, excluded: bool) -> Instant | None:
