@@ -34,7 +34,7 @@ from evertick.operations.ledger_rows import moment, point_of, run_summary
 from evertick.operations.list_order import behind, sort_jobs
 from evertick.operations.preview import preview_catchup
 from evertick.operations.results.base import fields_of
-from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, ListedJob, Rule
+from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, ListedJob, Rule, RunPoint
 from evertick.operations.results.jobs import Job as JobResult
 from evertick.operations.results.requests import Catchup, CatchupDecision
 from evertick.operations.time_text import local_text
@@ -227,24 +227,19 @@ def _listed(
     now, specs, last = context.now(), context.all_specs(page), context.store.newest(page, max(recent, 1))
     skips = _skips(context, [job_id for job_id in page if not last.get(job_id)], now)
     return tuple(
-        ListedJob(
-            **fields_of(
-                JobResult,
-                _job_of(
-                    context,
-                    job_id,
-                    view.jobs.get(job_id),
-                    view.records.get(job_id),
-                    status=statuses[job_id],
-                    specs=specs[job_id],
-                    watermark=view.watermark(job_id),
-                    active=len(view.of(job_id, *ACTIVE)),
-                    waiting=len(view.of(job_id, WAITING)),
-                    last=newest_of(last, job_id),
-                    skips=skips.get(job_id, {}),
-                    now=now,
-                ),
-            ),
+        _job_of(
+            context,
+            job_id,
+            view.jobs.get(job_id),
+            view.records.get(job_id),
+            status=statuses[job_id],
+            specs=specs[job_id],
+            watermark=view.watermark(job_id),
+            active=len(view.of(job_id, *ACTIVE)),
+            waiting=len(view.of(job_id, WAITING)),
+            last=newest_of(last, job_id),
+            skips=skips.get(job_id, {}),
+            now=now,
             recent=tuple(point_of(row) for row in reversed(last.get(job_id, ()))) if recent else None,
         )
         for job_id in page
@@ -265,11 +260,12 @@ def _job_of(
     last: LedgerRow | None,
     skips: Mapping[SkipReason, int],
     now: Instant,
-) -> JobResult:
+    recent: tuple[RunPoint, ...] | None = None,
+) -> ListedJob:
     """A job that only the ledger knows has no name, tags or file."""
     known = record or JobRecord(job_id, 0)
     next_for = None if is_held(job, record) else context.next_due.next_of(job_id, specs, now)
-    return JobResult(
+    return ListedJob(
         job=job_id,
         name=name_of(job_id, job),
         description=job.description if job else "",
@@ -296,6 +292,7 @@ def _job_of(
         pause_note=known.pause_note,
         error=known.error,
         retired_at=moment(known.retired_at),
+        recent=recent,
     )
 
 
