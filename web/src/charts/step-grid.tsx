@@ -80,6 +80,8 @@ function Cell({ state }: { state: string }) {
   );
 }
 
+/** Below this percentage a weekday fails often; single failures are red in its bar. */
+const OFTEN_BELOW = 90;
 const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 export function Weekdays({ days }: { days: WeekdayFigures[] }) {
@@ -96,7 +98,7 @@ export function Weekdays({ days }: { days: WeekdayFigures[] }) {
               <span class="is-succeeded" style={{ height: `${(100 * day.succeeded) / most}%` }} />
             </span>
             <span>{DAYS[day.weekday]}</span>
-            <span class={day.failed ? "small weekday-bad" : "small quiet"}>{share === null ? "–" : `${share} %`}</span>
+            <span class={share !== null && share < OFTEN_BELOW ? "small weekday-bad" : "small quiet"}>{share === null ? "–" : `${share} %`}</span>
           </li>
         );
       })}
