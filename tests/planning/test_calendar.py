@@ -17,7 +17,7 @@ from evertick.model.lifecycle import PLANNED, RUNNING, SKIPPED, SkipReason, Trig
 from evertick.model.policy import Missed, Policy
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, specs_from_text, specs_to_text
-from evertick.planning.calendar import CalendarSchedule
+from evertick.planning.calendar import CalendarSchedule, DayRule
 from evertick.planning.planner import JobView, Plan, plan
 from evertick.planning.schedules import compile_occurrences, compile_schedule, exclusion_of
 from evertick.planning.verify import verify_ledger
@@ -93,6 +93,15 @@ def test_a_calendar_whose_dates_are_over_leaves_nothing():
 def test_the_ledger_reads_back_the_same_days():
     specs = (spec_of(Shift.NEXT), CalendarSpec(EverySpec(HOUR), CalendarRule((), (CHRISTMAS,)), "UTC"))
     assert specs_from_text(specs_to_text(specs)) == specs
+
+
+@pytest.mark.parametrize("shift", Shift)
+def test_a_calendar_without_days_is_not_searched_back_to_1970(monkeypatch, shift):
+    asked: list[int] = []
+    monkeypatch.setattr(DayRule, "excludes", lambda rule, day: asked.append(day) or True)
+    rule = DayRule(CalendarRule(only=(Calendar("empty"),), shift=shift))
+    assert rule.target(day_of_date(date(2026, 1, 1))) is None
+    assert len(asked) == 7
 
 
 zones = st.sampled_from(["UTC", BERLIN, "America/Sao_Paulo", "Pacific/Apia", "Asia/Beirut", "Africa/Cairo"])

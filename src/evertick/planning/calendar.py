@@ -74,8 +74,9 @@ class DayRule:
         self._skip = [_Days(one) for one in rule.skip]
         self._only = [_Days(one) for one in rule.only]
         listed = [one.days for one in (*rule.skip, *rule.only) if one.days]
-        self._first = min((days[0] for days in listed), default=0)
-        self._last = max((days[-1] for days in listed), default=0)
+        # Without a listed day every week is like the others.
+        self._first = min((days[0] for days in listed), default=None)
+        self._last = max((days[-1] for days in listed), default=None)
 
     def exclusion(self, day: Day) -> Exclusion | None:
         """Why a day is excluded; None: it is not."""
@@ -94,14 +95,16 @@ class DayRule:
     def next_day(self, day: Day, *, excluded: bool) -> Day | None:
         """The first day from this one on that is excluded, or that is not; None: there is none."""
         # After the last listed day, each week is like the one before.
-        for one in range(day, max(day, self._last + 1) + _WEEK):
+        end = day if self._last is None else max(day, self._last + 1)
+        for one in range(day, end + _WEEK):
             if self.excludes(one) is excluded:
                 return one
         return None
 
     def previous_day(self, day: Day, *, excluded: bool) -> Day | None:
         """The same, backward."""
-        for one in range(day, min(day, self._first - 1) - _WEEK, -1):
+        start = day if self._first is None else min(day, self._first - 1)
+        for one in range(day, start - _WEEK, -1):
             if self.excludes(one) is excluded:
                 return one
         return None
