@@ -98,7 +98,7 @@ def test_the_ledger_reads_back_the_same_days():
 @pytest.mark.parametrize("shift", Shift)
 def test_a_calendar_without_days_is_not_searched_back_to_1970(monkeypatch, shift):
     asked: list[int] = []
-    monkeypatch.setattr(DayRule, "excludes", lambda rule, day: asked.append(day) or True)
+    monkeypatch.setattr(DayRule, "excludes", lambda _, day: asked.append(day) or True)
     rule = DayRule(CalendarRule(only=(Calendar("empty"),), shift=shift))
     assert rule.target(day_of_date(date(2026, 1, 1))) is None
     assert len(asked) == 7
