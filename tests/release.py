@@ -54,7 +54,7 @@ PLACES = {
 
 
 def unknown_commits(root: Path = ROOT) -> Iterator[str]:
-    """Figures of the documentation that nobody can repeat, because their commit is not in the history."""
+    """Figures of the documentation that cannot be repeated, because their commit is not in the history."""
     for path in sorted((root / "docs/results").rglob("*.json")):
         named = set(re.findall(r'"commit": "([^"]+)"', path.read_text()))
         for commit in sorted(one for one in named if not is_in_history(one, root)):

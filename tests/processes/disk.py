@@ -28,7 +28,7 @@ class Disk:
         self._mount()
 
     def lose_power(self) -> None:
-        """Call it when no process has a file open: only the file system still writes, and nobody asks it to."""
+        """Call it when no process has a file open: only the file system itself still writes."""
         call("cp", "--sparse=always", self._image, self._copy)
         call("umount", self.mounted_at)  # writes everything, to a file that is not used any more
         self._copy.rename(self._image)

@@ -195,7 +195,7 @@ def test_an_outage_is_reported_once_and_moves_what_is_shown_only_for_that(slow_p
     line.cut()
     banner = slow_page.get_by_role("alert").filter(has_text="No response from the server since")
     expect(banner).to_be_visible()
-    # By now each part of the page has asked in vain.
+    # By now each part of the page has asked and received no answer.
     expect(banner).to_contain_text(re.compile(r"\(([89]|\d\d)s ago\)"))
     expect(slow_page.get_by_role("alert")).to_have_count(1)
     expect(slow_page.get_by_text("Cannot reach the server")).to_have_count(0)

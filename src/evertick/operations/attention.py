@@ -216,7 +216,7 @@ def _skipping(context: Context, view: View, now: Instant) -> Iterator[AttentionI
 
 
 def _often_skipped(context: Context, now: Instant) -> Sequence[str]:
-    """Jobs with several skips in the last days that nobody chose, those with most first.
+    """Jobs with several unintended skips in the last days, those with most first.
 
     To count them by job takes as long as there are skips. The counts by hour say whether there are any, and with the
     counters, which only grow, whether there is a new one since they were counted last.
