@@ -39,7 +39,7 @@ def run(*, quick: bool) -> Report:
     for jobs, (paint_limit, drawn_limit) in {40: SIZES[1_000]}.items() if quick else SIZES.items():
         runs, rounds = (1_000, 1) if quick else (1_000_000, 3)
         with large_server(jobs, runs) as web_server, open_browser() as browser:
-            found = {name: _look(browser, web_server, name, rounds, warm_ups=0 if quick else 1) for name in VIEWS}
+            found = {name: _look(browser, web_server, name, rounds, waits=not quick) for name in VIEWS}
         tables.append(_table(jobs, runs, rounds, found))
         for name, looks in found.items():
             paint, drawn = (statistics.median(values) for values in zip(*looks, strict=True))
@@ -62,17 +62,17 @@ def _table(jobs: int, runs: int, rounds: int, found: dict[str, list[Look]]) -> T
             )
             for name, looks in found.items()
         ),
-        (f"medians of {rounds}; a first look before them is not counted",),
+        (f"medians of {rounds}; the window has shown the timeline before",),
     )
 
 
-def _look(browser: Browser, web_server: WebServer, name: str, rounds: int, warm_ups: int) -> list[Look]:
+def _look(browser: Browser, web_server: WebServer, name: str, rounds: int, *, waits: bool) -> list[Look]:
     path, is_drawn = VIEWS[name]
     looks = []
-    for _ in range(warm_ups + rounds):
+    for _ in range(rounds):
         browser_errors: list[str] = []
         page = open_again(browser, web_server, browser_errors)
-        if warm_ups:
+        if waits:
             time.sleep(KEPT_SECONDS)
         page.goto(web_server.url + path, wait_until="commit")
         page.wait_for_function(is_drawn)
@@ -84,4 +84,4 @@ def _look(browser: Browser, web_server: WebServer, name: str, rounds: int, warm_
         if browser_errors:
             raise RuntimeError(f"{name}: {browser_errors[:3]}")
         looks.append(Look(paint, drawn))
-    return looks[warm_ups:]
+    return looks

@@ -1,4 +1,7 @@
-"""What the loop costs: with nothing due, and with very much due in one second, written to a real database."""
+"""What the loop costs: with nothing due, and with very much due in one second, written to a real database.
+
+Deciding is arithmetic in this thread and is measured by its CPU time; a commit waits for the disk: time on the wall.
+"""
 
 from __future__ import annotations
 
@@ -98,9 +101,9 @@ def _idle_tick_ns(size: int, ticks: int) -> tuple[float, float]:
     now = NINE
     for _ in range(ticks):
         now += SECOND // 10
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         decision = decide(state, (), now)
-        taken.append(time.perf_counter_ns() - began)
+        taken.append(time.thread_time_ns() - began)
         for effect in decision.effects:
             if isinstance(effect, Commit):  # every five seconds: how far planning has come
                 assert not effect.batch.entries
@@ -112,9 +115,9 @@ def _plan_and_commit(due: int) -> tuple[float, float, float, int]:
     at = NINE + DAY
     state = _running([Job(f"job-{number}", schedules=(AtSpec(at),)) for number in range(due)], at - MINUTE)
     with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         decision = decide(state, (), at - 4 * SECOND)
-        plan_ns = time.perf_counter_ns() - began
+        plan_ns = time.thread_time_ns() - began
         (batch,) = [effect.batch for effect in decision.effects if isinstance(effect, Commit)]
         assert len(batch.entries) == due, len(batch.entries)
         with closing(open_store(f"sqlite:///{folder}/ledger.db")) as store:

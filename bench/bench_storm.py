@@ -27,8 +27,10 @@ from bench.harness import Point, Report, Spread, Table, Target
 
 SECONDS = 5
 ROUNDS = 2
-LEAD_SECONDS, QUICK_LEAD_SECONDS = 6, 1
-"""Time to plan what comes first, once it is up."""
+LEAD_SECONDS, QUICK_LEAD_SECONDS = 3, 1
+"""Time to plan what comes first, once it is up; with many jobs more."""
+LEAD_JOBS = 2_500
+"""A second more for each."""
 AFTER_SECONDS = 3.0
 """What is late is waited for no longer than this."""
 PROBES, QUICK_PROBES = 50, 3
@@ -191,7 +193,7 @@ def _evertick(size: int, seconds: int, store: str, *, quick: bool) -> dict[str, 
     from evertick.wiring import Executors
 
     limit_heaps()  # as `evertick serve` does when it starts
-    lead = (QUICK_LEAD_SECONDS if quick else LEAD_SECONDS) + size // 4_000
+    lead = (QUICK_LEAD_SECONDS if quick else LEAD_SECONDS) + size // LEAD_JOBS
     shots = Shots(seconds)
 
     def see(seen: object) -> None:
@@ -275,7 +277,7 @@ def _apscheduler(size: int, seconds: int, url: str | None, *, quick: bool) -> di
     for number in range(probes):
         scheduler.add_job(_nothing, "interval", seconds=1, start_date=far, id=f"probe-{number}")
     # Its store adds jobs one by one: begin when they will all be there, at the speed seen with the first.
-    ready = time.time() + (time.time() - began) / probes * size * 1.5 + (1 if quick else 5)
+    ready = time.time() + (time.time() - began) / probes * size * 1.5 + (1 if quick else 2)
     scheduler.remove_all_jobs()
     shots.begin(float(int(ready)))
     start = datetime.fromtimestamp(shots.first, UTC)
