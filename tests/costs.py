@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import pytest
@@ -17,8 +17,8 @@ import pytest
 KEY = "cost"
 SHOWN_FROM = 1_000
 """The tests of a run whose costs are worth a table."""
-FILES, TESTS = 60, 25
-"""How many of each are shown."""
+FILES, TESTS, WAITS = 60, 25, 60
+"""How many of each are shown: files and tests by their processor time, then tests by what they wait for."""
 
 
 class Cost(NamedTuple):
@@ -36,6 +36,10 @@ class Cost(NamedTuple):
     @property
     def cpu(self) -> float:
         return self.own + self.children
+
+    @property
+    def waits(self) -> float:
+        return self.wall - self.cpu
 
 
 def spent() -> Cost:
@@ -81,7 +85,7 @@ class Meter:
 
 
 def table(tests: Iterable[tuple[str, Cost]]) -> Iterator[str]:
-    """The files that cost most, then the tests; processor seconds of the worker and of its children, and wall time."""
+    """Files and tests that cost most, tests that wait longest: seconds of processor of worker and children, of wall."""
     known = dict(tests)
     files: dict[str, Cost] = defaultdict(lambda: Cost(0.0, 0.0, 0.0))
     for test, cost in known.items():
@@ -91,10 +95,16 @@ def table(tests: Iterable[tuple[str, Cost]]) -> Iterator[str]:
     for cost in files.values():
         whole = whole.plus(cost)
     yield "    own children     wall"
-    for costs, shown in ((files, FILES), (known, TESTS)):
-        for name, cost in sorted(costs.items(), key=lambda one: (-one[1].cpu, one[0]))[:shown]:
-            yield _line(cost, name)
+    yield from _first(files, FILES, lambda cost: cost.cpu)
+    yield from _first(known, TESTS, lambda cost: cost.cpu)
+    yield "    own children     wall  what waits longest"
+    yield from _first(known, WAITS, lambda cost: cost.waits)
     yield _line(whole, "all of it")
+
+
+def _first(costs: Mapping[str, Cost], shown: int, by: Callable[[Cost], float]) -> Iterator[str]:
+    for name, cost in sorted(costs.items(), key=lambda one: (-by(one[1]), one[0]))[:shown]:
+        yield _line(cost, name)
 
 
 def _line(cost: Cost, name: str) -> str:

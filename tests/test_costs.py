@@ -1,11 +1,11 @@
-"""Does the table of costs add up, and does it name first what costs most?"""
+"""Does the table of costs add up, and does it name first what costs most and what waits longest?"""
 
 from __future__ import annotations
 
 from tests.costs import Cost, table
 
 
-def test_files_come_first_and_both_are_ordered_by_processor_time():
+def test_files_come_first_then_tests_by_processor_time_then_by_what_they_wait():
     tests = {
         "tests/a.py::test_one": Cost(1.0, 0.0, 9.0),
         "tests/a.py::test_two": Cost(2.0, 0.5, 1.0),
@@ -18,5 +18,9 @@ def test_files_come_first_and_both_are_ordered_by_processor_time():
         ["0.0", "3.0", "2.0", "tests/b.py::test_three"],
         ["2.0", "0.5", "1.0", "tests/a.py::test_two"],
         ["1.0", "0.0", "9.0", "tests/a.py::test_one"],
+        ["own", "children", "wall", "what", "waits", "longest"],
+        ["1.0", "0.0", "9.0", "tests/a.py::test_one"],
+        ["0.0", "3.0", "2.0", "tests/b.py::test_three"],
+        ["2.0", "0.5", "1.0", "tests/a.py::test_two"],
         ["3.0", "3.5", "12.0", "all", "of", "it"],
     ]

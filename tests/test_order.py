@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from xdist.remote import Producer
 
 from tests import conftest, order
 
@@ -32,3 +33,38 @@ def test_long_files_come_first_then_those_with_slow_tests_and_files_that_go_toge
     assert files[0] == f"{order.LONG[0]}.py"
     assert set(files[1:3]) == {f"{order.LONG[1]}.py", "tests/web/test_pages.py"}
     assert files[3:] == ["tests/b.py", "tests/b.py", "tests/a.py", "tests/c.py"]
+
+
+def test_every_other_worker_begins_at_the_end():
+    names = [f"tests/{letter}.py::test_{number}" for letter in "abcdefg" for number in range(3)]
+    workers = [Worker(names) for _ in range(3)]
+    asked = {"tx": ["popen"] * len(workers), "loadscopereorder": False}
+    config = SimpleNamespace(getvalue=asked.get, option=SimpleNamespace(**asked))
+    scheduling = order.FilesTogether(config, Producer("", enabled=False))
+    for worker in workers:
+        scheduling.add_node(worker)
+        scheduling.add_node_collection(worker, names)
+    scheduling.schedule()
+    assert [worker.files for worker in workers] == [["tests/a.py"], ["tests/g.py"], ["tests/b.py"]]
+    for name in list(workers[1].taken):
+        scheduling.mark_test_complete(workers[1], names.index(name))
+    assert workers[1].files == ["tests/g.py", "tests/f.py"]
+    assert all(len(worker.taken) == 3 * len(worker.files) for worker in workers), "a file stays whole"
+
+
+class Worker:
+    """What a scheduling uses of a worker."""
+
+    shutting_down = False
+    gateway = SimpleNamespace(id="gw")
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+        self.taken: list[str] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.taken += [self._names[index] for index in indices]
+
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(name.partition("::")[0] for name in self.taken))
