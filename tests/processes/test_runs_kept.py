@@ -12,8 +12,9 @@ import pytest
 from evertick.executors.keeper.procfs import is_alive
 from evertick.model.attempts import read_attempts
 from evertick.model.instant import SECOND, to_text
-from evertick.model.lifecycle import CANCELLED, LOST, SKIPPED, SUCCEEDED, SkipReason
+from evertick.model.lifecycle import CANCELLED, LOST, RUNNING, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.loss import LossReason
+from evertick.model.run import LedgerRow
 from tests.processes.served import Served, ServedCluster, wait_for
 
 pytestmark = pytest.mark.slow
@@ -206,6 +207,11 @@ def test_the_next_occurrence_does_not_overlap_a_run_that_may_be_tried_once(clust
     runs = [run for run, _, _ in cluster.wait_for_attempts(2)]
     assert len(set(runs)) == 2
     assert cluster.met_another() == []
-    rows = {row.key.run_id: row for row in cluster.rows()}
-    assert rows[runs[0]].state is LOST
-    assert any(row.state is SKIPPED and row.reason is SkipReason.OVERLAP for row in rows.values())
+
+    def rows() -> dict[str, LedgerRow]:
+        return {row.key.run_id: row for row in cluster.rows()}
+
+    # How a run ended is written behind: its process may be seen before.
+    wait_for(lambda: rows()[runs[0]].state is not RUNNING or None, "the end of the first run to be recorded")
+    assert rows()[runs[0]].state is LOST
+    assert any(row.state is SKIPPED and row.reason is SkipReason.OVERLAP for row in rows().values())
