@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evertick.executors.fleet.settings import LEASE_US
+from evertick.model.instant import SECOND
 from evertick.model.lifecycle import Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import StepRecord, read_steps
@@ -22,6 +22,8 @@ from tests.processes.proof import verified
 pytestmark = pytest.mark.slow
 
 NAMES = ("ex-a", "ex-b", "ex-c")
+LEASE_US = 20 * SECOND
+"""One test waits until it has run out; no machine is so slow that it does so in another."""
 JOBS = {
     "spread": """
         runsOn: {pool: wide}
@@ -126,10 +128,18 @@ class Place:
         for name in NAMES:
             self.local_fleet.join(name, "--label", "pool=wide", lease_us=LEASE_US)
         self.local_fleet.join(
-            "ex-n", "--label", "pool=narrow", "--slots", "1", "--resource", "licenses=1", lease_us=LEASE_US
+            "ex-n",
+            "--label",
+            "pool=narrow",
+            "--slots",
+            "1",
+            "--resource",
+            "licenses=1",
+            lease_us=LEASE_US,
         )
         words = ("serve", str(self.jobs), "--fleet", self.local_fleet.url, "--no-web", "--patience", "1")
-        self.scheduler = Process(*words, log=self.folder / "serve.log", env={"ITEMS_TOKEN": "sesame-open-wide"})
+        environ = {"ITEMS_TOKEN": "sesame-open-wide", "EVERTICK_FLEET_LEASE": f"{LEASE_US // SECOND}s"}
+        self.scheduler = Process(*words, log=self.folder / "serve.log", env=environ)
         wait_for(lambda: (self.jobs / ".evertick" / "ledger.db").exists(), "the ledger")
         self.local_fleet.wait_for_all()
 
