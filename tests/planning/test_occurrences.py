@@ -303,6 +303,42 @@ def test_passing_over_a_stretch_leaves_the_index_as_advancing_through_it_does(jo
     assert passed.advance(NINE + first + then) == advanced.advance(NINE + first + then)
 
 
+# The same times of day on other days and in zones whose clocks change: groups that share the table of a day.
+ALIKE = st.builds(
+    "{} {} * * {}".format,
+    st.sampled_from(["0,30", "*/20", "15"]),
+    st.sampled_from(["1-3", "8-10", "0,23"]),
+    st.sampled_from(["*", "SUN", "MON-FRI", "MON,SUN"]),
+)
+ZONED = st.builds(CronSpec, ALIKE, st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"]))
+IN_MARCH = st.integers(0, 60).map(
+    lambda half_days: from_datetime(datetime(2026, 3, 1, tzinfo=UTC)) + half_days * DAY // 2
+)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(ZONED, min_size=1, max_size=12), st.sets(st.integers(0, 11)), st.lists(IN_MARCH, min_size=2, max_size=6)
+)
+def test_jobs_with_the_same_times_of_day_are_due_as_each_is_by_itself(specs, gone, instants):
+    jobs = {f"job-{number}": (spec,) for number, spec in enumerate(specs)}
+    index = OccurrenceIndex(min(instants))
+    for job_id, schedules in jobs.items():
+        index.add(job_id, schedules)
+    for job_id in [f"job-{number}" for number in gone]:
+        index.remove(job_id)
+        jobs.pop(job_id, None)
+
+    def expected(start, end):
+        return sorted((at, job) for job, one in jobs.items() for at in occurrences(compile_all(one), start, end))
+
+    for start in instants:  # not in order: a preview may look back
+        assert sorted(pairs(index.due_between(start, start + 2 * DAY))) == expected(start, start + 2 * DAY)
+    for until in sorted(instants):
+        start = index.horizon
+        assert sorted(pairs(index.advance(until))) == expected(start, until)
+
+
 CHANGES = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.sampled_from("abcd"), st.lists(SPECS, max_size=2).map(tuple)),

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import floor
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 from zoneinfo import ZoneInfo
 
 from evertick.errors import CronError, DefinitionError, InvalidArgument
@@ -22,7 +22,10 @@ from evertick.planning.cron_pattern import Pattern, pattern_of
 from evertick.planning.cron_text import describe_expression
 from evertick.planning.zones import DAY, Reading, Stretch, find_zone, read_zone
 
-__all__ = ["Cron", "DstNote"]
+__all__ = ["Cron", "DstNote", "Window"]
+
+Window: TypeAlias = tuple[int, int, int, tuple[int, ...]]
+"""(low, high, base, table): what follows any second from `low` up to `high` is `base` plus an entry of `table`."""
 
 _at = datetime.fromtimestamp
 
@@ -39,8 +42,7 @@ class _Memo:
         self.answer: tuple[datetime | None, int] = (None, 0)
         # The stretch of the last match: (start, end, offset, number).
         self.place = (0, 0, 0, 0)
-        # Fires are at `base + table[...]` for all searches from `low` up to `high`: (low, high, base, table).
-        self.window: tuple[int, int, int, tuple[int, ...]] = (0, 0, 0, ())
+        self.window: Window = (0, 0, 0, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,11 @@ class Cron:
                         return max(local - offset, start)
                     local_end = end + offset
         return self._search_forward(after)
+
+    @property
+    def window(self) -> Window:
+        """Where the searches near the last one find their answer; empty if it left nothing to use again."""
+        return self._memo.window
 
     def previous_second(self, before: int) -> int | None:
         """The last fire strictly before a second since the epoch; None before 1970."""
