@@ -9,7 +9,8 @@ TYPE_CHECKING = False  # what type checkers take for true; `typing` itself would
 
 if TYPE_CHECKING:
     from evertick.client import Client
-    from evertick.definitions.parser import Parsed, parse_definition
+    from evertick.definitions.parsed_file import Parsed
+    from evertick.definitions.parser import parse_definition
     from evertick.definitions.source import Folder, load_folder
     from evertick.errors import (
         AccessDenied,
@@ -98,7 +99,8 @@ __all__ = [
 
 _HOMES = {
     "evertick.client": ("Client",),
-    "evertick.definitions.parser": ("Parsed", "parse_definition"),
+    "evertick.definitions.parsed_file": ("Parsed",),
+    "evertick.definitions.parser": ("parse_definition",),
     "evertick.definitions.source": ("Folder", "load_folder"),
     "evertick.errors": (
         *("AccessDenied", "AuditUnavailable", "Conflict", "CronError", "DefinitionError"),

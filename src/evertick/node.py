@@ -35,7 +35,7 @@ from evertick.model.instant import DAY, MILLISECOND, SECOND, Instant
 from evertick.model.job import Job
 from evertick.model.ledger import BUCKETS, NODE_PREFIX, bucket_lease
 from evertick.model.run import RunKey
-from evertick.operations.submission import forwarded_reports, messages_of
+from evertick.operations.requests import forwarded_reports, messages_of
 from evertick.settings import Settings
 from evertick.store import Ledger, NextRunFiles, Store
 from evertick.stores import open_store

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.definitions.catalogue.job import JOB
-from evertick.definitions.parser import Parsed, parse_definition
+from evertick.definitions.parsed_file import Parsed
+from evertick.definitions.parser import parse_definition
 from evertick.definitions.schema import TABLES
 from evertick.errors import DefinitionError
 

@@ -8,7 +8,8 @@ import pytest
 
 from evertick.definitions.catalogue.job import PIPELINE
 from evertick.definitions.nodes import plain_data
-from evertick.definitions.parser import Parsed, parse_definition
+from evertick.definitions.parsed_file import Parsed
+from evertick.definitions.parser import parse_definition
 from evertick.definitions.schema import job_schema
 from evertick.definitions.source import warnings_at
 from evertick.definitions.yaml import read_yaml

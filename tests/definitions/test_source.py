@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from evertick.definitions.parsed_file import SIZE_MAX
 from evertick.definitions.source import load_files, load_folder
-from evertick.definitions.yaml import SIZE_MAX
 from evertick.errors import NotFound
 
 GOOD = "schedule: '@daily'\ncommand: x\n"

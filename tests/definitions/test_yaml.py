@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evertick.definitions.nodes import ListNode, MapNode, ScalarNode, plain_data
-from evertick.definitions.yaml import ALIASES_MAX, DEPTH_MAX, NODES_MAX, SIZE_MAX, read_yaml
+from evertick.definitions.parsed_file import SIZE_MAX
+from evertick.definitions.yaml import ALIASES_MAX, DEPTH_MAX, NODES_MAX, read_yaml
 
 
 def value_of(text):

@@ -52,7 +52,7 @@ from evertick.model.lifecycle import OPEN, SUCCEEDED, RunState, Trigger
 from evertick.model.policy import Missed, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.model.schedule import CronSpec, ScheduleSpec
-from evertick.operations.submission import forwarded_reports
+from evertick.operations.requests import forwarded_reports
 from evertick.settings.parts import LoopSettings
 from evertick.store import RunFilter
 from evertick.stores.memory import MemoryStore

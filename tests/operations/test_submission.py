@@ -17,13 +17,12 @@ from evertick.model.lifecycle import SUCCEEDED, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.local import LocalOperations
 from evertick.operations.protocol import RunQuery
-from evertick.operations.requests import message_of, retry_request, trigger_request
+from evertick.operations.requests import message_of, messages_of, retry_request, trigger_request
 from evertick.operations.submission import (
     answer_to,
     find_record,
     find_run,
     live_nodes,
-    messages_of,
     params_text,
     read_run_id,
     submit,

@@ -23,7 +23,7 @@ from evertick.model.instant import HOUR, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import BUCKETS, bucket_lease, bucket_of
 from evertick.model.run import RunKey
-from evertick.operations.submission import forwarded_reports
+from evertick.operations.requests import forwarded_reports
 from evertick.planning.verify import Report, verify_ledger
 from evertick.settings.parts import LoopSettings
 from evertick.stores.memory import MemoryStore

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from evertick.store import Capabilities
-from evertick.stores import open_store
+from evertick.stores import open_reader, open_store
 from tests.ledgers import new_ledger
 from tests.stores import (
     contract,
@@ -27,6 +28,7 @@ STORES = [
     "memory",
     "files",
     "sqlite",
+    "sqlite, as a command reads it",
     *(pytest.param(name, marks=pytest.mark.slow) for name in SERVERS),
 ]
 
@@ -48,7 +50,7 @@ def url(request, tmp_path, databases):
             return "memory:"
         case "files":
             return f"files://{tmp_path}/pipelines"
-        case "sqlite":
+        case "sqlite" | "sqlite, as a command reads it":
             return new_ledger(tmp_path / "evertick.db")
         case server if server not in databases:
             databases[server] = Database(request.getfixturevalue(SERVERS[server]).fresh())
@@ -78,9 +80,16 @@ class Database:
 
 
 @pytest.fixture
-def opened(url):
+def open_here(request, url):
+    """Opens the store: as a scheduler does, or as a command does."""
+    is_read = request.node.callspec.params["url"] == "sqlite, as a command reads it"
+    return partial(open_reader if is_read else open_store, url)
+
+
+@pytest.fixture
+def opened(open_here):
     """The stores this test has open: one, until it reopens it."""
-    stores = [open_store(url)]
+    stores = [open_here()]
     yield stores
     stores[-1].close()
 
@@ -91,11 +100,11 @@ def store(opened):
 
 
 @pytest.fixture
-def reopen(opened, url):
+def reopen(opened, url, open_here):
     def closed_and_opened():
         if url != "memory:":  # which is gone with its owner, and lives as long as it
             opened[-1].close()
-            opened.append(open_store(url))
+            opened.append(open_here())
         return opened[-1]
 
     return closed_and_opened
@@ -177,6 +186,7 @@ CAPABILITIES = {
     "memory": set(),
     "files": {"next_run_files"},
     "sqlite": {"change_stamps", "integrity_checks", "backups"},
+    "sqlite, as a command reads it": {"change_stamps", "integrity_checks", "backups"},
     "postgres": {"announcements"},
     "mysql": set(),
 }

@@ -18,7 +18,7 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.mounts import file_system_of, network_file_system
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
-from evertick.stores.sql import admin, sqlite, sqlite_backup
+from evertick.stores.sql import admin, sqlite, sqlite_backup, sqlite_file
 from evertick.stores.sql.sqlite import SqliteStore
 from tests.stores.builders import DAY, HOUR, NINE, SECOND, became, enter, keys, occurrence, planned
 
@@ -328,7 +328,7 @@ class TestTheNetwork:
         assert file_system_of(file, MOUNTS) == kind
 
     def test_a_network_file_system_is_refused_unless_forced(self, path, monkeypatch):
-        monkeypatch.setattr(sqlite, "network_file_system", lambda _: "nfs4")
+        monkeypatch.setattr(sqlite_file, "network_file_system", lambda _: "nfs4")
         with pytest.raises(SettingsError, match=r"network file system \(nfs4\).*\?force=1"):
             open_store(f"sqlite:///{path}")
         assert not path.exists()

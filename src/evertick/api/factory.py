@@ -29,6 +29,7 @@ from evertick.model.plain_json import Json
 from evertick.operations.audit import Audit
 from evertick.operations.audit_head import LedgerHead
 from evertick.operations.context import now_by_the_clock
+from evertick.operations.deferred import import_all_of
 from evertick.operations.local import LocalOperations
 from evertick.operations.log_files import MembersReader
 from evertick.operations.node_logs import NodeLogs
@@ -114,6 +115,7 @@ def open_app_state(
     node_token = hmac.new(key, b"logs for other nodes", "sha256").hexdigest() if is_shared else ""
     loop_priority = NeverYield() if is_firing is None else YieldToLoop(is_firing)
     store.pause_reads_with(loop_priority.breathe)
+    import_all_of("evertick.operations")
     operations = LocalOperations(
         store,
         definitions,

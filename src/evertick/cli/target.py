@@ -200,14 +200,14 @@ class Target:
     def open(self) -> Iterator[Store]:
         """The ledger, which must exist: a command that reads does not create one."""
         from evertick.errors import StoreUnavailable
-        from evertick.stores import open_store
+        from evertick.stores import open_reader
 
         self._require_readable()
         url = self.require_url()
         file = self.ledger_file()
         if file is not None and not file.exists():
             raise StoreUnavailable(f"the ledger '{file}' does not exist. Check --store, or name the --folder.")
-        store = open_store(url)
+        store = open_reader(url)
         try:
             yield store
         finally:
@@ -274,22 +274,22 @@ class Target:
 
     def _logs(self, store: Store, settings: Settings) -> RunLogs | Logs | None:
         """The logs of runs: on this machine, in the log store, on other nodes and on fleet members."""
+        here = self.logs_if_there()
+        is_shared = self.url is not None and self.ledger_file() is None
+        if not (is_shared or settings.logs.store or settings.fleet.url):
+            return here
         import socket
 
         from evertick.executors.log_store import LogStore
         from evertick.operations.node_logs import NodeLogs
         from evertick.operations.run_logs import RunLogs
 
-        here = self.logs_if_there()
         copies = LogStore(settings.logs.store) if settings.logs.store else None
-        is_shared = self.url is not None and self.ledger_file() is None
         members = None
         if settings.fleet.url:
             from evertick.wiring import member_logs
 
             members = member_logs(settings)
-        if not is_shared and copies is None and members is None:
-            return here
         node = "" if self.folder is None else settings.node or socket.gethostname()
         return RunLogs(here, node, NodeLogs(store, times.now) if is_shared else None, copies, members)
 

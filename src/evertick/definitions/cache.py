@@ -23,7 +23,7 @@ from typing import Any, Final, TextIO
 
 import evertick
 from evertick.definitions.calendars import calendar_stamps
-from evertick.definitions.parser import Parsed
+from evertick.definitions.parsed_file import Parsed
 from evertick.errors import DefinitionError
 from evertick.model import blackout, calendar, constraint, job, notify, policy, routing, schedule, work
 from evertick.model.job import Job, Origin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -31,6 +31,7 @@ from evertick.definitions.fields.values import (
 )
 from evertick.definitions.fields.work import mentions_work, read_work
 from evertick.definitions.nodes import MapNode, Node, kind_of
+from evertick.definitions.parsed_file import PIPELINE_NAMES, Parsed
 from evertick.definitions.report import Report, Section
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError
@@ -41,17 +42,6 @@ from evertick.model.job import DEFAULT_ORIGIN, After, Job, Origin
 from evertick.model.notify import Channel, Route
 from evertick.model.policy import Policy
 from evertick.settings import Settings
-
-PIPELINE_NAMES: Final = ("pipeline.yaml", "pipeline.yml")
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """The result of one file; a job only if there is no error."""
-
-    job: Job | None
-    errors: tuple[DefinitionError, ...] = ()
-    warnings: tuple[DefinitionError, ...] = ()
 
 
 class _Source(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evertick.definitions.report import nearest
 from evertick.errors import DefinitionError
 from evertick.model.constraint import ActionKind, RequirePreviousSuccess
 from evertick.model.job import Job, Origin
@@ -39,6 +38,8 @@ def find_strangers(jobs: Mapping[str, Job]) -> dict[str, list[DefinitionError]]:
     for job in jobs.values():
         for field, other in dict.fromkeys(_named(job)):
             if other not in jobs:
+                from evertick.definitions.report import nearest
+
                 near = nearest(other, jobs) if len(jobs) <= SUGGESTED_MAX else None
                 hint = f"Did you mean '{near}'?" if near else "The job waits until a file defines it."
                 reason = f"'{field}' names the job '{other}', which no file here defines."

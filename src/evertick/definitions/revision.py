@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from evertick.definitions.parser import PIPELINE_NAMES
+from evertick.definitions.parsed_file import PIPELINE_NAMES
 from evertick.definitions.source import Folder, assemble, definition_files, parse_source, read_source
 from evertick.definitions.watched_directories import SUFFIXES
 from evertick.errors import DefinitionError, InvalidArgument

@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from evertick.definitions.cache import DefinitionCache
-from evertick.definitions.parser import PIPELINE_NAMES, Parsed, parse_definition
+from evertick.definitions.parsed_file import PIPELINE_NAMES, SIZE_MAX, Parsed
 from evertick.definitions.references import find_circles, find_crowds, find_strangers
 from evertick.definitions.watched_directories import SUFFIXES
-from evertick.definitions.yaml import SIZE_MAX
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job, Origin
@@ -258,6 +257,9 @@ def parse_cached(
 
 
 def parse_source(file: Path, source: bytes | DefinitionError, settings: Settings | None) -> Parsed:
+    # Only now: the parser is a large part of all imports, and is not needed when the cache knows every file.
+    from evertick.definitions.parser import parse_definition
+
     if isinstance(source, DefinitionError):
         return Parsed(None, (source,))
     parsed = parse_definition(source, str(file), settings, folder=str(file.absolute().parent))

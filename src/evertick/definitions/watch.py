@@ -16,10 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from evertick.definitions import parser as _parser  # noqa: F401  # now, and not after an upgrade of its files
 from evertick.definitions.cache import DefinitionCache
 from evertick.definitions.calendars import calendar_stamps
 from evertick.definitions.directory_events import DirectoryEvents
-from evertick.definitions.parser import Parsed
+from evertick.definitions.parsed_file import Parsed
 from evertick.definitions.source import (
     UNCACHED_SHARE,
     Folder,

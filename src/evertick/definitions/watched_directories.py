@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from evertick.definitions.directory_events import DirectoryEvent
-from evertick.definitions.parser import PIPELINE_NAMES
+from evertick.definitions.parsed_file import PIPELINE_NAMES
 
 SUFFIXES: Final = (".yaml", ".yml")
 LINKS_MAX: Final = 40

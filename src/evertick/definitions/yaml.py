@@ -14,8 +14,8 @@ from typing import Final
 import yaml
 
 from evertick.definitions.nodes import ListNode, MapNode, Node, Plain, ScalarNode, plain_value
+from evertick.definitions.parsed_file import SIZE_MAX
 
-SIZE_MAX = 1 << 20
 DEPTH_MAX = 64
 NODES_MAX = 50_000
 ALIASES_MAX = 100

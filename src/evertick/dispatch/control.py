@@ -18,10 +18,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from evertick.dispatch.feed import Feed
 from evertick.model.plain_json import parse_json
+
+if TYPE_CHECKING:
+    from evertick.dispatch.feed import Feed
 
 log = logging.getLogger("evertick.control")
 

@@ -14,6 +14,7 @@ from evertick.model.ledger import STORED_JOBS, Batch, StoredJob
 from evertick.model.lifecycle import TERMINAL
 from evertick.model.run import RunKey
 from evertick.operations.context import folder_of
+from evertick.operations.deferred import import_all_of
 from evertick.operations.local import LocalOperations
 from evertick.operations.results.requests import BackfillProgress, RequestAnswer
 from evertick.operations.results.runs import RunDetail
@@ -36,6 +37,7 @@ class Ledger:
         poke: Callable[[], None],
         settings: Settings,
     ) -> None:
+        import_all_of("evertick.operations")
         self._store, self._poke = store, poke
         self._operations = LocalOperations(
             store,

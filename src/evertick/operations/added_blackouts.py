@@ -7,12 +7,14 @@ import threading
 import time
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from evertick.definitions.source import Folder
 from evertick.errors import StoreError
 from evertick.model.blackout import AddedBlackout, read_blackouts
-from evertick.store import Store
+
+if TYPE_CHECKING:
+    from evertick.definitions.source import Folder
+    from evertick.store import Store
 
 log = logging.getLogger("evertick")
 

@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from evertick.definitions.source import Folder
 from evertick.errors import InvalidArgument
 from evertick.model.instant import MILLISECOND, Instant, from_datetime
 from evertick.model.job import Job
@@ -22,18 +21,21 @@ from evertick.model.schedule import ScheduleSpec
 from evertick.operations.added_blackouts import AddedBlackouts
 from evertick.operations.jobs import current_specs, name_of, specs_of, watermark_of, zone_of
 from evertick.operations.ledger_rows import run_of
-from evertick.operations.log_files import LogsReader
 from evertick.operations.merged_log import MergedLogCache
 from evertick.operations.next_due_cache import NextDueCache
-from evertick.operations.protocol import Moment
-from evertick.operations.results.runs import Run
-from evertick.operations.run_logs import RunLogs
-from evertick.operations.run_reference import find_referenced
-from evertick.operations.scheduler_report import SchedulerReport, read_report
 from evertick.operations.submission import find_record, is_known, live_nodes, no_such_job
 from evertick.operations.time_text import read_moment
-from evertick.settings.blackouts import BlackoutRule
-from evertick.store import Store
+
+if TYPE_CHECKING:
+    # What only some operations need is imported where it is used.
+    from evertick.definitions.source import Folder
+    from evertick.operations.log_files import LogsReader
+    from evertick.operations.protocol import Moment
+    from evertick.operations.results.runs import Run
+    from evertick.operations.run_logs import RunLogs
+    from evertick.operations.scheduler_report import SchedulerReport
+    from evertick.settings.blackouts import BlackoutRule
+    from evertick.store import Store
 
 CHANGED_US = 100 * MILLISECOND
 """How old a view of all jobs may be once something has changed."""
@@ -61,6 +63,8 @@ def now_by_the_clock() -> Instant:
 
 def folder_of(jobs: Mapping[str, Job]) -> Folder:
     """Jobs that no files define, as a folder of them."""
+    from evertick.definitions.source import Folder
+
     return Folder(jobs=jobs)
 
 
@@ -152,7 +156,7 @@ class Context:
         self.added_blackouts = AddedBlackouts(store)
         self.declared_blackouts = declared_blackouts
         self.now = now
-        self.logs = logs if isinstance(logs, RunLogs) or logs is None else RunLogs(logs)
+        self.logs = None if logs is None else _run_logs(logs)
         self.live = live
         self.by = by
         self.node, self.timezone = node, timezone
@@ -250,6 +254,8 @@ class Context:
 
     def find_run(self, reference: str) -> LedgerRow:
         """The run that a text names: its id, a beginning of it, or its job for the latest."""
+        from evertick.operations.run_reference import find_referenced
+
         return find_referenced(self.store, reference, self.written_jobs, self.now())
 
     def specs(self, job_id: str) -> tuple[ScheduleSpec, ...]:
@@ -295,13 +301,23 @@ class Context:
 
     def report(self) -> SchedulerReport | None:
         data = self.raw_report()
-        return None if data is None else read_report(data)
+        if data is None:
+            return None
+        from evertick.operations.scheduler_report import read_report
+
+        return read_report(data)
 
     def is_scheduler_running(self) -> bool:
         """Whether a scheduler is there to answer requests."""
         if self._is_scheduler_running is not None:
             return self._is_scheduler_running()
         return self.raw_report() is not None or bool(live_nodes(self.store, self.now()))
+
+
+def _run_logs(logs: LogsReader | RunLogs) -> RunLogs:
+    from evertick.operations.run_logs import RunLogs
+
+    return logs if isinstance(logs, RunLogs) else RunLogs(logs)
 
 
 def bounded(what: str, value: int, least: int, most: int) -> int:

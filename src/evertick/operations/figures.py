@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import quantiles
 
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
@@ -77,6 +76,8 @@ def success_rate(states: Mapping[RunState, int]) -> float | None:
 def percentiles(values: Sequence[float]) -> Percentiles:
     if not values:
         return Percentiles(None, None, None, None, None, None)
+    from statistics import quantiles
+
     cuts = quantiles(values, n=100, method="inclusive") if len(values) > 1 else [values[0]] * 99
     return Percentiles(cuts[9], cuts[49], cuts[89], cuts[94], cuts[98], max(values))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from evertick.model.instant import DAY, Instant, to_datetime
 from evertick.model.job import Job
@@ -32,13 +32,14 @@ from evertick.operations.jobs import (
 )
 from evertick.operations.ledger_rows import moment, point_of, run_summary
 from evertick.operations.list_order import behind, sort_jobs
-from evertick.operations.preview import preview_catchup
 from evertick.operations.results.base import fields_of
 from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, JobSort, ListedJob, Rule, RunPoint
 from evertick.operations.results.jobs import Job as JobResult
-from evertick.operations.results.requests import Catchup, CatchupDecision
 from evertick.operations.time_text import local_text
 from evertick.store import RunFilter
+
+if TYPE_CHECKING:
+    from evertick.operations.results.requests import Catchup
 
 PAGE_MAX = 1_000
 RECENT_MAX = 50
@@ -180,6 +181,9 @@ def graph(context: Context, job_id: str) -> Graph:
 
 
 def catchup(context: Context, job_id: str, keep: Missed | None = None) -> Catchup:
+    from evertick.operations.preview import preview_catchup
+    from evertick.operations.results.requests import Catchup, CatchupDecision
+
     job = context.definition_of(job_id)
     found, zone = preview_catchup(context.store, job, context.now(), keep), zone_of(job, job.schedules)
     return Catchup(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from evertick.model import facts
 from evertick.model.attempts import read_attempts
@@ -24,8 +24,10 @@ from evertick.operations.jobs import name_of, zone_of
 from evertick.operations.results.base import fields_of
 from evertick.operations.results.jobs import RunPoint
 from evertick.operations.results.runs import Gap, Parent, Run, RunSummary, Step, Wait
-from evertick.operations.results.schedule import Mark
 from evertick.operations.resume_point import given_params, resumed_from
+
+if TYPE_CHECKING:
+    from evertick.operations.results.schedule import Mark
 
 _NEVER = sys.maxsize
 
@@ -144,6 +146,8 @@ def step_of(step: StepRecord) -> Step:
 
 
 def mark_of(row: LedgerRow) -> Mark:
+    from evertick.operations.results.schedule import Mark
+
     return Mark(
         row.key.run_id,
         moment_of(row.key.scheduled_for),

@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from evertick.operations import attention as attention_query
-from evertick.operations import blackouts as blackout_operations
-from evertick.operations import bulk as bulk_command
-from evertick.operations import (
-    calendar_days,
-    commands,
-    executor_queries,
-    job_queries,
-    log_queries,
-    node_queries,
-    run_queries,
-    time_queries,
-    verification,
-)
-from evertick.operations import overview as overview_query
-from evertick.operations import step_history as step_history_query
-from evertick.operations import timeline as timeline_query
-from evertick.operations import why as why_queries
+from typing import TYPE_CHECKING
+
 from evertick.operations.context import Context
+from evertick.operations.deferred import DeferredModule
 from evertick.operations.protocol import Operations
+
+if TYPE_CHECKING:
+    from evertick.operations import attention as attention_query
+    from evertick.operations import blackouts as blackout_operations
+    from evertick.operations import bulk as bulk_command
+    from evertick.operations import (
+        calendar_days,
+        commands,
+        executor_queries,
+        job_queries,
+        log_queries,
+        node_queries,
+        run_queries,
+        time_queries,
+        verification,
+    )
+    from evertick.operations import overview as overview_query
+    from evertick.operations import step_history as step_history_query
+    from evertick.operations import timeline as timeline_query
+    from evertick.operations import why as why_queries
+else:
+    attention_query = DeferredModule("evertick.operations.attention")
+    blackout_operations = DeferredModule("evertick.operations.blackouts")
+    bulk_command = DeferredModule("evertick.operations.bulk")
+    calendar_days = DeferredModule("evertick.operations.calendar_days")
+    commands = DeferredModule("evertick.operations.commands")
+    executor_queries = DeferredModule("evertick.operations.executor_queries")
+    job_queries = DeferredModule("evertick.operations.job_queries")
+    log_queries = DeferredModule("evertick.operations.log_queries")
+    node_queries = DeferredModule("evertick.operations.node_queries")
+    overview_query = DeferredModule("evertick.operations.overview")
+    run_queries = DeferredModule("evertick.operations.run_queries")
+    step_history_query = DeferredModule("evertick.operations.step_history")
+    time_queries = DeferredModule("evertick.operations.time_queries")
+    timeline_query = DeferredModule("evertick.operations.timeline")
+    verification = DeferredModule("evertick.operations.verification")
+    why_queries = DeferredModule("evertick.operations.why")
 
 
 class LocalOperations(Context):

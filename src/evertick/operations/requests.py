@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from evertick.loop.messages import (
@@ -15,15 +17,21 @@ from evertick.loop.messages import (
     TriggerJob,
     UpstreamEnded,
 )
+from evertick.model.answer import Answer, Refusal, answer_text
 from evertick.model.facts import Parent
 from evertick.model.instant import MILLISECOND, Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Request, RequestKind
+from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.lifecycle import RunState, Trigger
 from evertick.model.loss import read_loss
 from evertick.model.policy import Missed, Overlap, OverlapKind
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.resume_point import given_params, resume_params
+from evertick.store import Ledger
+
+log = logging.getLogger("evertick")
+
+REPORTS_AT_ONCE = 1_000
 
 RequestMessage = TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob | UpstreamEnded | ForwardedReport
 
@@ -106,6 +114,33 @@ def backfill_request(
     rule = overlap or Overlap(OverlapKind.WAIT)
     payload = json.dumps({"instants": instants, "overlap": rule.kind, "limit": rule.limit, "gap_us": gap_us})
     return Request(request_id, RequestKind.BACKFILL, job_id, payload, now, by)
+
+
+def messages_of(store: Ledger, requests: Sequence[Request]) -> list[RequestMessage]:
+    """The messages for the loop; a request that this version cannot read is refused."""
+    messages: list[RequestMessage] = []
+    answers: dict[str, str] = {}
+    for request in requests:
+        try:
+            messages.append(message_of(request))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("request.not_understood id=%s kind=%s reason=%r", request.id, request.kind, error)
+            from importlib.metadata import version
+
+            reader = f"the scheduler, Evertick {version('evertick')},"
+            text = f"{reader} cannot read this request; a newer version may have sent it"
+            answers[request.id] = answer_text(Answer(refusal=Refusal.NOT_UNDERSTOOD, text=text))
+    if answers:
+        store.commit(Batch(by="request", answers=answers))
+    return messages
+
+
+def forwarded_reports(store: Ledger, buckets: Collection[int]) -> list[RequestMessage]:
+    """Every report about runs of these buckets that no owner has answered yet."""
+    limit = REPORTS_AT_ONCE
+    while len(found := store.claim(buckets, limit)) == limit:
+        limit *= 4  # the oldest come first, among other requests about these jobs
+    return messages_of(store, [request for request in found if request.kind is RequestKind.REPORT])
 
 
 def message_of(request: Request) -> RequestMessage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from evertick.errors import ExecutorUnavailable, MemberUnavailable, NotFound
 from evertick.model.attempts import read_attempts
@@ -26,8 +26,10 @@ from evertick.operations.log_files import (
     PlaceKind,
     StoredLog,
 )
-from evertick.operations.node_logs import NodeLogs
 from evertick.routing.placement import parse_placement
+
+if TYPE_CHECKING:
+    from evertick.operations.node_logs import NodeLogs
 
 
 class _Attempt(NamedTuple):

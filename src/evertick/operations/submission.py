@@ -3,57 +3,24 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
-from evertick.model.answer import Answer, Refusal, answer_text, read_answer
+from evertick.model.answer import Answer, Refusal, read_answer
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, bucket_of, nodes_alive
+from evertick.model.ledger import Batch, JobRecord, Request, bucket_of, nodes_alive
 from evertick.model.params import problem_with
 from evertick.model.run import LedgerRow, RunKey
-from evertick.operations.requests import RequestMessage, message_of
 from evertick.operations.resume_point import RESUME
-from evertick.store import Ledger, RunFilter, Store, find_line
-
-log = logging.getLogger("evertick")
-
-REPORTS_AT_ONCE = 1_000
+from evertick.store import RunFilter, Store, find_line
 
 
 def submit(store: Store, *requests: Request) -> None:
     """Put requests into the ledger, once each; the node that owns the job executes them and answers there."""
     if requests:
         store.commit(Batch(by=f"request/{requests[0].id}", requests=requests))
-
-
-def messages_of(store: Ledger, requests: Sequence[Request]) -> list[RequestMessage]:
-    """The messages for the loop; a request that this version cannot read is refused."""
-    messages: list[RequestMessage] = []
-    answers: dict[str, str] = {}
-    for request in requests:
-        try:
-            messages.append(message_of(request))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            log.warning("request.not_understood id=%s kind=%s reason=%r", request.id, request.kind, error)
-            from importlib.metadata import version
-
-            reader = f"the scheduler, Evertick {version('evertick')},"
-            text = f"{reader} cannot read this request; a newer version may have sent it"
-            answers[request.id] = answer_text(Answer(refusal=Refusal.NOT_UNDERSTOOD, text=text))
-    if answers:
-        store.commit(Batch(by="request", answers=answers))
-    return messages
-
-
-def forwarded_reports(store: Ledger, buckets: Collection[int]) -> list[RequestMessage]:
-    """Every report about runs of these buckets that no owner has answered yet."""
-    limit = REPORTS_AT_ONCE
-    while len(found := store.claim(buckets, limit)) == limit:
-        limit *= 4  # the oldest come first, among other requests about these jobs
-    return messages_of(store, [request for request in found if request.kind is RequestKind.REPORT])
 
 
 def answer_to(store: Store, request_id: str) -> Answer | None:

@@ -12,7 +12,7 @@ from evertick.location import ledger_path
 if TYPE_CHECKING:
     from evertick.store import Store
 
-__all__ = ["EXAMPLES", "open_store"]
+__all__ = ["EXAMPLES", "open_reader", "open_store"]
 
 EXAMPLES = (
     "sqlite:///evertick.db",
@@ -45,6 +45,17 @@ def open_store(url: str, *, migrate: bool = True) -> Store:
         ) from missing
 
 
+def open_reader(url: str) -> Store:
+    """The ledger that a URL names, for a command that reads it and ends: a file opens in a fraction of the time."""
+    if url.partition(":")[0].lower() != "sqlite":
+        return open_store(url)
+    path = ledger_path(url)
+    assert path is not None
+    from evertick.stores.sql.sqlite_reader import SqliteReader
+
+    return SqliteReader(path, force=_is_forced(url))
+
+
 def _memory(url: str, _migrate: bool) -> Store:
     if _after_scheme(url).strip("/"):
         raise SettingsError(f"a store in memory has no path, but {_after_scheme(url)!r} was given. Write: memory:")
@@ -66,7 +77,11 @@ def _sqlite(url: str, migrate: bool) -> Store:
     assert path is not None
     from evertick.stores.sql.sqlite import SqliteStore
 
-    return SqliteStore(path, force=parse_qs(urlsplit(url).query).get("force") == ["1"], migrate=migrate)
+    return SqliteStore(path, force=_is_forced(url), migrate=migrate)
+
+
+def _is_forced(url: str) -> bool:
+    return parse_qs(urlsplit(url).query).get("force") == ["1"]
 
 
 def _postgres(url: str, migrate: bool) -> Store:

@@ -46,8 +46,7 @@ from evertick.model.job import Job
 from evertick.model.ledger import BUCKETS, NODE_PREFIX, bucket_lease, bucket_of
 from evertick.model.lifecycle import CANCELLED, LAUNCHING, SUCCEEDED
 from evertick.model.run import RunKey
-from evertick.operations.requests import message_of
-from evertick.operations.submission import forwarded_reports
+from evertick.operations.requests import forwarded_reports, message_of
 from evertick.testing.deadlines import DeadlineReports
 from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults

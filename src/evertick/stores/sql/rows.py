@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-import sqlalchemy as sa
-
+from evertick.errors import StoreUnavailable
 from evertick.model.ledger import bucket_of
-from evertick.model.lifecycle import RunState, SkipReason, Trigger
+from evertick.model.lifecycle import OPEN, RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import JobRecord, Request, RequestKind
-from evertick.stores.sql.schema import OPEN_STATES
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 Params: TypeAlias = tuple[str | int | None, ...]
 """The values of a row, in the order of a list of columns."""
 Row: TypeAlias = Sequence[Any]
 """What a query returned: the columns of its select."""
-Select: TypeAlias = sa.Select[*tuple[Any, ...]]
+Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
 T = TypeVar("T")
 
 # A lookup instead of `Enum(text)` and `.value`, which together would be a third of the time of a large commit.
 _STATES: Final = {state.value: state for state in RunState}
 _TRIGGERS: Final = {trigger.value: trigger for trigger in Trigger}
 _REASONS: Final[dict[str | None, SkipReason | None]] = {None: None, **{reason.value: reason for reason in SkipReason}}
-_IS_OPEN: Final = {state.value: int(state.value in OPEN_STATES) for state in RunState}
+_IS_OPEN: Final = {state.value: int(state in OPEN) for state in RunState}
 
 _bucket_of = lru_cache(maxsize=1 << 17)(bucket_of)
 
@@ -150,3 +151,12 @@ def to_trigger(word: str) -> Trigger:
 
 def to_reason(word: str | None) -> SkipReason | None:
     return _REASONS[word or None]
+
+
+def unavailable(place: str, error: Exception, look: str) -> StoreUnavailable:
+    """`look` says what the reader should check first."""
+    reason = " ".join(str(getattr(error, "orig", None) or error).split())
+    return StoreUnavailable(
+        f"the ledger at {place} did not answer: {reason.rstrip('.?')}. Next: {look}. "
+        "The call can be repeated; a scheduler retries it by itself."
+    )

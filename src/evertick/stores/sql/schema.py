@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from evertick.model.lifecycle import OPEN
-
 METADATA: Final = sa.MetaData()
 
 
@@ -231,5 +229,3 @@ PARTIAL: Final[dict[str, sa.ColumnElement[bool]]] = {
 
 Not options of the indexes themselves: `postgresql_where` loads that dialect in every process, whatever its ledger is.
 """
-
-OPEN_STATES: Final = frozenset(state.value for state in OPEN)

@@ -12,7 +12,8 @@ from sqlalchemy import event, exc
 from evertick.errors import StoreError
 from evertick.model.ledger import NODE_PREFIX
 from evertick.stores.sql.leases import take_leases
-from evertick.stores.sql.store import SqlStore, unavailable
+from evertick.stores.sql.rows import unavailable
+from evertick.stores.sql.store import SqlStore
 
 CONNECT_SECONDS: Final = 10
 READERS: Final = 8

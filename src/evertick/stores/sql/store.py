@@ -18,7 +18,7 @@ from typing import ClassVar, Final, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from evertick.errors import EvertickError, Fenced, GapRefused, StoreError, StoreUnavailable
+from evertick.errors import EvertickError, Fenced, GapRefused, StoreError
 from evertick.model.instant import Instant
 from evertick.model.ledger import STORED_JOBS, bucket_lease
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
@@ -400,15 +400,6 @@ class _NamingErrors:
         named = self._store._named(error)
         if named is not None:
             raise named from error
-
-
-def unavailable(place: str, error: Exception, look: str) -> StoreUnavailable:
-    """`look` says what the reader should check first."""
-    reason = " ".join(str(getattr(error, "orig", None) or error).split())
-    return StoreUnavailable(
-        f"the ledger at {place} did not answer: {reason.rstrip('.?')}. Next: {look}. "
-        "The call can be repeated; a scheduler retries it by itself."
-    )
 
 
 def _primary_key(row: Params) -> Params:

@@ -1,0 +1,25 @@
+"""What a job file is called, how large it may be, and what parsing one results in.
+
+Apart from the parser: whoever takes the results from the cache need not load it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from evertick.errors import DefinitionError
+from evertick.model.job import Job
+
+PIPELINE_NAMES: Final = ("pipeline.yaml", "pipeline.yml")
+SIZE_MAX: Final = 1 << 20
+"""Bytes, unless the settings say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The result of one file; a job only if there is no error."""
+
+    job: Job | None
+    errors: tuple[DefinitionError, ...] = ()
+    warnings: tuple[DefinitionError, ...] = ()
