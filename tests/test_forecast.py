@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
 from evertick.definitions.parser import parse_definition
-from evertick.forecast import simulate
+from evertick.forecast import _Simulation, simulate
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text, to_text
 from evertick.model.lifecycle import SKIPPED, SUCCEEDED, SkipReason
 from evertick.operations.forecast_report import RUNS_MAX, RunDurations, cut_period, report_forecast
@@ -109,3 +113,39 @@ def test_a_period_with_too_many_occurrences_is_cut():
     end = cut_period(often.values(), MONDAY, MONDAY + 7 * DAY)
     assert MONDAY + DAY < end < MONDAY + 7 * DAY
     assert (end - MONDAY) // SECOND <= RUNS_MAX
+
+
+LINES = st.sampled_from(
+    [
+        "schedule: '*/7 * * * *'",
+        "schedule: '0 3 * * *'",
+        "schedule: '13,44 4-6 * * *'\njitter: 20m",
+        "schedule: {start: '0 2 * * *', stop: '30 2 * * *'}",
+        "schedule: {start: '0 6 * * *', restart: '0 */5 * * *'}",
+        "schedule: {every: 5h}",
+        "schedule: {every: 90s}",
+        "schedule: '59 23 * * *'\nexpectBy: '23:30'",
+        "schedule: '5 1 * * *'\nmaxRetries: 2",
+        "after: job0",
+    ]
+)
+
+
+@settings(deadline=None, max_examples=25, phases=[Phase.generate])
+@given(lines=st.lists(LINES, min_size=1, max_size=4), minutes=st.integers(1, 200), start=st.integers(0, 3_600))
+def test_what_is_left_out_while_nothing_is_due_changes_nothing(lines, minutes, start):
+    texts = {f"job{number}": f"{line}\ncommand: x\n" for number, line in enumerate(lines)}
+    jobs, since = {}, MONDAY + start * SECOND
+    for name, text in texts.items():
+        parsed = parse_definition(text.encode(), f"jobs/{name}.yaml", Settings(timezone="UTC"))
+        if parsed.job is not None:
+            jobs[name] = parsed.job
+
+    def rows():
+        found = simulate(jobs, lambda *_: minutes * MINUTE, {}, since, since + 30 * HOUR, lambda _: None)
+        return [row._replace(decided_by="the number of a batch, some of which only move the floors") for row in found]
+
+    found = rows()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Simulation, "_skip_lull", lambda _: None)
+        assert found == rows()

@@ -102,10 +102,33 @@ class _Simulation:
 
     def run_until(self, end: Instant) -> None:
         self._settle()
+        self._skip_lull()
         while (following := self._next_at()) <= end:
             self._now = max(following, self._now)
             self._settle()
+            self._skip_lull()
         self._now = end
+
+    def _skip_lull(self) -> None:
+        """Leave out the iterations that would only find that nothing is due: most minutes of a week are such.
+
+        The next iteration is one that would have come, at the earliest the one that enters an occurrence or passes a
+        deadline, and finds the plan as far as the one before it would have left it.
+        """
+        state, interval_us = self._state, self._state.settings.interval_us
+        has_work = self._ends or self._running or self._inbox or state.ring.next_at() is not None
+        is_waiting = state.batches or state.records or state.to_plan or state.retiring or state.sub_runs
+        is_waiting = is_waiting or state.orphans or state.unplaced or state.unwritten_ends or state.handled
+        if has_work or is_waiting or self._wake_at != state.next_plan_at:
+            return
+        due_at = state.index.next_at()
+        ends = [] if due_at is None else [due_at - state.settings.preread_us + interval_us - 1]
+        ends += [at for at in (state.stops.next_at(), state.deadlines.next_at()) if at is not None]
+        ends += [at for at, _ in state.blackout_bounds[:1]]
+        skipped = (min(ends, default=self._now + DAY) - self._wake_at) // interval_us
+        if skipped > 0:
+            self._wake_at = state.next_plan_at = self._wake_at + skipped * interval_us
+            state.index.advance(self._wake_at)
 
     def rows(self, since: Instant) -> Iterator[LedgerRow]:
         """Every entry, oldest first."""
