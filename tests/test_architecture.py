@@ -92,7 +92,8 @@ MAY_NAME = {
         "evertick.executors.fleet.admin.",
     ),
     "cli": (
-        *("evertick.stores.open_store.", "evertick.stores.lock.", "evertick.stores.sql.admin."),
+        *("evertick.stores.open_reader.", "evertick.stores.open_store."),
+        *("evertick.stores.lock.", "evertick.stores.sql.admin."),
         *("evertick.executors.logs.", "evertick.executors.log_store.", "evertick.executors.fleet."),
         "evertick.executors.keeper_process.",
     ),

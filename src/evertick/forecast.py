@@ -116,10 +116,12 @@ class _Simulation:
         deadline, and finds the plan as far as the one before it would have left it.
         """
         state, interval_us = self._state, self._state.settings.interval_us
-        has_work = self._ends or self._running or self._inbox or state.ring.next_at() is not None
-        is_waiting = state.batches or state.records or state.to_plan or state.retiring or state.sub_runs
-        is_waiting = is_waiting or state.orphans or state.unplaced or state.unwritten_ends or state.handled
-        if has_work or is_waiting or self._wake_at != state.next_plan_at:
+        if self._ends or self._running or self._inbox or state.ring.next_at() is not None:
+            return
+        waiting = (state.batches, state.records, state.to_plan, state.retiring, state.sub_runs, state.orphans)
+        if any((*waiting, state.unplaced, state.unwritten_ends, state.handled)):
+            return
+        if self._wake_at != state.next_plan_at:
             return
         due_at = state.index.next_at()
         ends = [] if due_at is None else [due_at - state.settings.preread_us + interval_us - 1]

@@ -14,7 +14,8 @@ from evertick.definitions.cache import FILE_NAME as DEFINITION_CACHE
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.child_service import ChildService, module_command
 from evertick.dispatch.clock import SystemClock
-from evertick.dispatch.control import SOCKET, Control
+from evertick.dispatch.control import Control
+from evertick.dispatch.control_client import SOCKET
 from evertick.dispatch.folder_owner import own_folder
 from evertick.dispatch.log_copier import LogCopier
 from evertick.dispatch.log_retention import LogRetention

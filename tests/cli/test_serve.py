@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from evertick.model.plain_json import object_in, whole_in
-from evertick.operations.scheduler_report import scheduler_at
+from evertick.operations.context import scheduler_at
 from evertick.settings import Settings
 from tests.cli.invoke import completed
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from evertick.dispatch import control as controls
-from evertick.dispatch.control import SOCKET, Control, address_of
-from evertick.dispatch.control_client import ControlClient
+from evertick.dispatch.control import Control
+from evertick.dispatch.control_client import SOCKET, ControlClient, address_of
 from evertick.dispatch.control_client import main as health
 from evertick.dispatch.feed import Feed
 from evertick.model.instant import SECOND

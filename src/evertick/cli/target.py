@@ -124,7 +124,7 @@ class Target:
 
     def _scheduler(self) -> Live | None:
         """The control socket of the folder's scheduler, unless the user named another ledger."""
-        from evertick.operations.scheduler_report import scheduler_at
+        from evertick.operations.context import scheduler_at
 
         return None if self.state is None or self.is_ledger_named else scheduler_at(self.state)
 

@@ -41,7 +41,7 @@ class WebThread:
         from evertick.api.factory import open_app_state
         from evertick.api.server import ApiServer
         from evertick.errors import EvertickError
-        from evertick.operations.scheduler_report import scheduler_at
+        from evertick.operations.context import scheduler_at
 
         service = self._service
         try:

@@ -16,10 +16,11 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from evertick.dispatch.control_client import address_of
 from evertick.model.plain_json import parse_json
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("evertick.control")
 
-SOCKET: Final = "control.sock"
-ADDRESS_MAX: Final = 100
 LINE_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 64
 UNSENT_MAX: Final = 256 * 1024
@@ -37,19 +36,6 @@ PATIENCE_SECONDS: Final = 30.0
 """A client is disconnected if it sends no request, or does not read queued data, for this long."""
 BEAT_SECONDS: Final = 15.0
 """How often a listener gets a beat when there are no events."""
-
-
-@contextlib.contextmanager
-def address_of(path: Path) -> Iterator[str]:
-    """The address of a socket in a folder; through a descriptor if the path is too long for an address."""
-    if len(os.fsencode(path)) <= ADDRESS_MAX:
-        yield str(path)
-        return
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
 
 
 class Control:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from evertick.dispatch.control import SOCKET, address_of
 from evertick.model.plain_json import Document, Json, number_in, object_in, parse_json
 
+SOCKET: Final = "control.sock"
+ADDRESS_MAX: Final = 100
 ANSWER_MAX: Final = 64 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.5
@@ -20,6 +22,19 @@ LOOK_SECONDS: Final = 0.5
 BEHIND_SECONDS: Final = 30.0
 """A planner that lags by more is unhealthy, and a loop without an iteration for this long hangs."""
 ALIVE: Final = "--alive"
+
+
+@contextlib.contextmanager
+def address_of(path: Path) -> Iterator[str]:
+    """The address of a socket in a folder; through a descriptor if the path is too long for an address."""
+    if len(os.fsencode(path)) <= ADDRESS_MAX:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 class ControlClient:

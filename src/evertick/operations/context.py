@@ -28,7 +28,10 @@ from evertick.operations.time_text import read_moment
 
 if TYPE_CHECKING:
     # What only some operations need is imported where it is used.
+    from pathlib import Path
+
     from evertick.definitions.source import Folder
+    from evertick.dispatch.control_client import ControlClient
     from evertick.operations.log_files import LogsReader
     from evertick.operations.protocol import Moment
     from evertick.operations.results.runs import Run
@@ -55,6 +58,13 @@ class Live(Protocol):
 
     def announce_requests(self) -> None:
         """Make it look for new requests now."""
+
+
+def scheduler_at(state_folder: Path) -> ControlClient:
+    """The client for the scheduler that uses a state folder on this machine; it may not be running."""
+    from evertick.dispatch.control_client import ControlClient
+
+    return ControlClient(state_folder)
 
 
 def now_by_the_clock() -> Instant:

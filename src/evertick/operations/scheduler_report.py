@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evertick.model.member import Closed
 from evertick.model.plain_json import Json, flag_in, number_in, object_in, text_in, whole_in
 from evertick.operations.results.jobs import Percentiles
 from evertick.operations.results.system import ExecutorLane, KeeperState, MemberState
-
-if TYPE_CHECKING:
-    from evertick.dispatch.control_client import ControlClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +51,6 @@ class SchedulerReport:
     """The state of the last full check of the ledger."""
     integrity_finding: str = ""
     clock_jump: ClockJump | None = None
-
-
-def scheduler_at(state_folder: Path) -> ControlClient:
-    """The client for the scheduler that uses a state folder on this machine; it may not be running."""
-    from evertick.dispatch.control_client import ControlClient
-
-    return ControlClient(state_folder)
 
 
 def read_report(data: Mapping[str, Json]) -> SchedulerReport:
