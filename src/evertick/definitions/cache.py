@@ -1,8 +1,8 @@
 """Parsed job files, kept between two starts: a file whose content is as before is not parsed again.
 
-One line of JSON for each file, with its digest. Equal values are written once and shared. Whatever may change the
-meaning of a file is part of the key in the first line; with another key, or when anything is odd, the cache counts as
-empty. It may be deleted at any time.
+One line of JSON for each file, with its digest and, where only this content can have it, its stamp. Equal values are
+written once and shared. Whatever may change the meaning of a file is part of the key in the first line; with another
+key, or when anything is odd, the cache counts as empty. It may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class DefinitionCache:
         self._folder = os.path.abspath(folder)
         self._root = os.path.join(folder, "") if root is None else root
         self._settings = settings
+        self.stamps: dict[str, tuple[int, ...]] = {}
+        """By file, once it was read: the stamp that its content had. None of a file that had just been changed."""
 
     def read(self) -> dict[str, tuple[bytes, Parsed]]:
         """By file: the digest of its content, and the parsed result. Empty unless this user wrote it, with this key."""
@@ -58,13 +60,23 @@ class DefinitionCache:
                 if next(lines, "").rstrip("\n") != self._key():
                     return {}
                 decode = _Decoder(self._root)
-                return {file: (digest, parsed) for file, digest, parsed in map(decode, lines)}
+                found = {}
+                for file, digest, parsed, stamp in map(decode, lines):
+                    found[file] = (digest, parsed)
+                    if stamp:
+                        self.stamps[file] = tuple(stamp)
+                return found
         # An invalid line ends the whole file: values refer to those of earlier lines.
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             return {}
 
-    def write(self, files: Mapping[str, tuple[bytes, Parsed]]) -> None:
-        """Replace the cache atomically, readable by this user only: definitions may contain secrets."""
+    def write(
+        self, files: Mapping[str, tuple[bytes, Parsed]], stamps: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    ) -> None:
+        """Replace the cache atomically, readable by this user only: definitions may contain secrets.
+
+        `stamps` are those that only this content can have.
+        """
         temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -72,19 +84,20 @@ class DefinitionCache:
                 temporary.unlink()
             with open(os.open(temporary, flags, 0o600), "w", encoding="ascii") as stream:
                 stream.write(self._key() + "\n")
-                stream.writelines(self._lines(files))
+                stream.writelines(self._lines(files, stamps))
             temporary.replace(self._path)
         except OSError:
             with contextlib.suppress(OSError):
                 temporary.unlink()
 
-    def _lines(self, files: Mapping[str, tuple[bytes, Parsed]]) -> Iterator[str]:
+    def _lines(self, files: Mapping[str, tuple[bytes, Parsed]], stamps: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
         encode = _Encoder(self._root)
         for file, (digest, parsed) in files.items():
             # Errors are not cached: the next start reads such a file again.
             if not parsed.errors:
                 with contextlib.suppress(UnknownType):
-                    yield json.dumps([digest.hex(), *encode(file, parsed)], separators=(",", ":")) + "\n"
+                    line = [digest.hex(), *encode(file, parsed), stamps.get(file)]
+                    yield json.dumps(line, separators=(",", ":")) + "\n"
 
     def _key(self) -> str:
         """Everything that decides what a file means, besides its content and its name."""
@@ -173,6 +186,7 @@ _MAKERS: Final[dict[str, Callable[..., object]]] = {
     "list": lambda *items: list(items),
     "dict": _make_mapping,
     "proxy": lambda *parts: MappingProxyType(_make_mapping(*parts)),
+    "proxy like": lambda base, *parts: MappingProxyType(base.copy() | _make_mapping(*parts)),
     "error": _make_error,
 }
 
@@ -190,6 +204,8 @@ class _Encoder:
         self._root = root
         self._numbers: dict[object, int] = {}
         self._new: list[object] = []
+        self._alike: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {}
+        """The last mapping with these keys, and its values."""
 
     def __call__(self, file: str, parsed: Parsed) -> tuple[list[object], int, int]:
         """The values that no line had before, in order, and the numbers of the file's name and of what it means."""
@@ -200,6 +216,7 @@ class _Encoder:
         except UnknownType:
             for known in list(self._numbers)[before:]:
                 del self._numbers[known]
+            self._alike.clear()  # they may name what was just removed
             raise
 
     def _number(self, value: object) -> int:
@@ -213,7 +230,19 @@ class _Encoder:
             found = _parts_of(value)
         name, parts = found
         entry = (name, *map(self._number, parts))
-        return self._add(entry, entry)
+        is_new_mapping = name == "proxy" and entry not in self._numbers
+        return self._add(entry, self._as_change(entry) if is_new_mapping else entry)
+
+    def _as_change(self, entry: tuple[Any, ...]) -> tuple[object, ...]:
+        """A mapping as what it changes of one with the same keys: where its job got each value from is mostly alike."""
+        keys, values = entry[1::2], entry[2::2]
+        known = self._alike.get(keys)
+        self._alike[keys] = (len(self._numbers), values)
+        if known is None or not keys:
+            return entry
+        number, before = known
+        pairs = zip(keys, values, before, strict=True)
+        return ("proxy like", number, *chain.from_iterable((key, new) for key, new, old in pairs if new != old))
 
     def _add(self, key: object, written: object) -> int:
         number = self._numbers.get(key)
@@ -229,9 +258,10 @@ class _Decoder:
     def __init__(self, root: str) -> None:
         self._values: list[object] = []
         self._makers = {**_MAKERS, "rooted": root.__add__}
+        self._read = json.JSONDecoder().raw_decode
 
-    def __call__(self, line: str) -> tuple[str, bytes, Parsed]:
-        digest, new, file, number = json.loads(line)
+    def __call__(self, line: str) -> tuple[str, bytes, Parsed, list[int] | None]:
+        digest, new, file, number, stamp = self._read(line)[0]
         values, makers = self._values, self._makers
         for entry in new:
             if type(entry) is list:
@@ -242,7 +272,7 @@ class _Decoder:
         parsed = values[number]
         if not isinstance(parsed, Parsed):
             raise TypeError("a line of the cache is not about a file")
-        return values[file], bytes.fromhex(digest), parsed
+        return values[file], bytes.fromhex(digest), parsed, stamp
 
 
 def _rooted(file: str | None) -> _Rooted | None:

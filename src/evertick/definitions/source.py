@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -65,21 +66,27 @@ def load_folder(
     folder = Path(path)
     if not folder.is_dir():
         raise NotFound(f"the folder '{folder}' does not exist.")
+    began_ns = time.time_ns()
     try:
-        files = definition_files(folder)
+        files = _stamped_files(folder)
     except OSError as error:
         raise NotFound(f"the folder '{folder}' cannot be read: {error.strerror}.") from error
     if cache is None:
-        return load_files(files, settings)
+        return load_files(map(Path, files), settings)
     settings = settings or Settings()
     root = os.path.join(folder, "") if folder != Path() else ""
     kept = DefinitionCache(cache, str(folder), settings, root)
-    cached = kept.read()
-    parsed = {str(file): parse_cached(file, settings, cached) for file in files}
+    cached, known = kept.read(), kept.stamps
+    parsed = {
+        file: cached[file] if known.get(file) == stamp else parse_cached(file, settings, cached)
+        for file, stamp in files.items()
+    }
     if keeps_cache:
-        uncached = sum(found is not cached.get(file) and not found[1].errors for file, found in parsed.items())
+        certain = {file: stamp for file, stamp in files.items() if stamp != NO_STAMP and is_certain(stamp, began_ns)}
+        uncached = sum(known.get(file) != stamp and not parsed[file][1].errors for file, stamp in certain.items())
+        uncached += sum(found is not cached.get(file) and not found[1].errors for file, found in parsed.items())
         if uncached * UNCACHED_SHARE > len(parsed):
-            kept.write(parsed)
+            kept.write(parsed, certain)
     return assemble({file: found for file, (_, found) in parsed.items()})
 
 
@@ -121,7 +128,13 @@ def assemble(parsed: Mapping[str, Parsed], *, is_whole: bool = True) -> Folder:
 
 def definition_files(folder: Path) -> tuple[Path, ...]:
     """The files of a folder that define jobs, in the order of their names; hidden ones are left alone."""
-    return tuple(Path(file) for file in list_folder(str(folder)).stamps)
+    return tuple(map(Path, _stamped_files(folder)))
+
+
+def _stamped_files(folder: Path) -> dict[str, Stamp]:
+    """By name, as a path would be written: of ten thousand, making paths takes longer than all the rest."""
+    stamps = list_folder(str(folder)).stamps
+    return {name.removeprefix("./"): stamp for name, stamp in stamps.items()} if folder == Path() else stamps
 
 
 def writable_by_others(folder: Path) -> list[Path]:
@@ -142,6 +155,15 @@ class Stamp(NamedTuple):
 
 NO_STAMP: Final = Stamp(0, 0, 0, 0, 0)
 """Of a file with the name of a definition that cannot be examined; reading it raises the reason."""
+
+
+DOUBT_NS: Final = 2_000_000_000
+"""A file that changed this shortly before it was read may change again within the same stamp."""
+
+
+def is_certain(stamp: Stamp, read_at_ns: int) -> bool:
+    """Whether whoever finds this stamp again finds the content that was read at this time, or later."""
+    return read_at_ns - stamp.changed_ns > DOUBT_NS
 
 
 class Listing(NamedTuple):
@@ -250,7 +272,7 @@ def parse_cached(
     """The digest of a file's content and what it means, which is not found out again when the cache knows it."""
     source = read_source(file, settings)
     digest = digest_of(source)
-    known = cached.get(str(file))
+    known = cached.get(file if isinstance(file, str) else str(file))
     if known is not None and known[0] == digest:
         return known
     return digest, parse_source(Path(file), source, settings)

@@ -22,12 +22,14 @@ from evertick.definitions.calendars import calendar_stamps
 from evertick.definitions.directory_events import DirectoryEvents
 from evertick.definitions.parsed_file import Parsed
 from evertick.definitions.source import (
+    NO_STAMP,
     UNCACHED_SHARE,
     Folder,
     Listing,
     Stamp,
     assemble,
     digest_of,
+    is_certain,
     list_folder,
     parse_cached,
     parse_source,
@@ -53,8 +55,6 @@ SETTLE_SECONDS: Final = 0.3
 HURRIED_SCANS: Final = 5
 BATCH_SECONDS: Final = 0.05
 """How long events that concern no job file may queue up: a job may write into its folder all day."""
-_DOUBT_NS: Final = 2_000_000_000
-"""A file that changed this shortly before it was read may change again within the same stamp."""
 _DOUBT_SECONDS: Final = 2.1
 
 
@@ -152,11 +152,13 @@ class FolderWatch:
         except OSError as error:
             raise NotFound(f"the folder '{self._path}' cannot be read: {error.strerror}.") from error
         self._calendars = calendar_stamps(self._settings)
-        cached = self._cache.read() if self._cache is not None else {}
+        cached, stamps = (self._cache.read(), self._cache.stamps) if self._cache is not None else ({}, {})
         for file, stamp in self._listing.stamps.items():
             digest, parsed = found = parse_cached(file, self._settings, cached)
-            self._uncached += found is not cached.get(file) and not parsed.errors
-            self._files[file] = _File(stamp, digest, parsed, self._is_certain(stamp))
+            is_certain = self._is_certain(stamp)
+            is_known = found is cached.get(file) and (stamps.get(file) == stamp or not is_certain)
+            self._uncached += not (is_known or parsed.errors)
+            self._files[file] = _File(stamp, digest, parsed, is_certain)
         self._assemble()
         self._taken, self._told = dict(self._folder.jobs), _in_words(self._folder)
         return self._folder
@@ -228,7 +230,10 @@ class FolderWatch:
     def _keep_parsed(self) -> None:
         """Write the cache when a start would find a large part of it out of date."""
         if self._keeps_cache and self._cache is not None and self._uncached * UNCACHED_SHARE > len(self._files):
-            self._cache.write({file: (known.digest, known.parsed) for file, known in self._files.items()})
+            stamps = {
+                file: known.stamp for file, known in self._files.items() if known.is_certain and known.stamp != NO_STAMP
+            }
+            self._cache.write({file: (known.digest, known.parsed) for file, known in self._files.items()}, stamps)
             self._uncached = 0
 
     def _wait(self, events: DirectoryEvents, watched: WatchedDirectories) -> None:
@@ -272,6 +277,7 @@ class FolderWatch:
         digest = digest_of(source)
         if known is not None and digest == known.digest:
             known.stamp, known.is_certain = stamp, self._is_certain(stamp)
+            self._uncached += known.is_certain and not known.parsed.errors
             self._waiting.pop(file, None)
             return False
         now = self._monotonic()
@@ -312,7 +318,7 @@ class FolderWatch:
         return bool(concerned)
 
     def _is_certain(self, stamp: Stamp) -> bool:
-        return self._wall_ns() - stamp.changed_ns > _DOUBT_NS
+        return is_certain(stamp, self._wall_ns())
 
     def _assemble(self) -> None:
         """The jobs of all files; a file that has an error now keeps its previous job."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 
@@ -66,8 +66,10 @@ def written_spec(spec: ScheduleSpec) -> CronSpec | EverySpec | AtSpec:
     return spec.schedule if isinstance(spec, CalendarSpec) else spec
 
 
-def shared_zone(specs: Iterable[ScheduleSpec]) -> str:
+def shared_zone(specs: Sequence[ScheduleSpec]) -> str:
     """The zone in which all cron expressions of a job are read; empty: there are none, or several."""
+    if len(specs) == 1 and isinstance(only := specs[0], CronSpec):
+        return only.timezone  # as nearly all jobs have it: a list asks for ten thousand
     zones = {spec.timezone for spec in map(written_spec, specs) if isinstance(spec, CronSpec)}
     return zones.pop() if len(zones) == 1 else ""
 

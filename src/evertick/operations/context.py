@@ -134,7 +134,8 @@ class View:
 
     def of(self, job_id: str, *states: RunState) -> list[LedgerRow]:
         """The open runs of a job that are in these states."""
-        return [row for row in self.open_runs.get(job_id, ()) if row.state in states]
+        rows = self.open_runs.get(job_id)
+        return [row for row in rows if row.state in states] if rows else []
 
 
 class Context:

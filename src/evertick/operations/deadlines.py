@@ -20,7 +20,7 @@ from evertick.store import RunFilter, Store
 def light(job: Job | None, record: JobRecord | None, last: LedgerRow | None, *, is_under_way: bool) -> Light | None:
     """The light of a job; None: it is held, or nothing of it has ended yet."""
     is_late = record is not None and record.late_since is not None
-    if is_held(job, record) or (last is None and not is_late):
+    if (last is None and not is_late) or is_held(job, record):
         return None
     has_failed = last is not None and last.state in BAD
     return light_of(has_failed=has_failed, is_late=is_late, is_under_way=is_under_way)

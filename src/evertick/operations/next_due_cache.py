@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from evertick.errors import EvertickError
 from evertick.model.instant import Instant
 from evertick.model.schedule import ScheduleSpec
-from evertick.planning.schedules import Schedule, compile_all, next_of
+from evertick.planning.schedules import Schedule, compile_all, key_of, next_of
 
 Specs = tuple[ScheduleSpec, ...]
 Action: TypeAlias = Literal["start", "stop", "restart"]
+ALIKE_MAX = 10_000
+"""Schedules whose results are shared; those that no job has any more must not stay for ever."""
 
 
 class Due(NamedTuple):
@@ -33,6 +35,8 @@ class NextDueCache:
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], _Place] = {}
+        self._alike: dict[Hashable, _Place] = {}
+        """The last result for each schedule: many jobs have the same."""
 
     def next_of(self, job_id: str, specs: Specs, now: Instant, action: Action = "start") -> Instant | None:
         """The first occurrence after now; None if there is none, or the schedule is invalid."""
@@ -78,12 +82,28 @@ class NextDueCache:
     def _place(self, job_id: str, specs: Specs, now: Instant, action: Action) -> _Place:
         known = self._places.get((job_id, action))
         is_same = known is not None and known.specs == specs
-        if known is not None and is_same and known.asked_at <= now and (known.next_at is None or now < known.next_at):
+        if known is not None and is_same and _is_valid(known, now):
             return known
-        try:
-            engines = known.engines if known is not None and is_same else compile_all(specs)
-        except EvertickError:
-            engines = ()  # its definition is invalid, and has its own error
-        place = _Place(specs, engines, now, next_of(engines, now) if engines else None)
+        key = key_of(specs)
+        alike = self._alike.get(key)
+        if alike is not None and _is_valid(alike, now):
+            place = _Place(specs, *alike[1:])
+        else:
+            engines = known.engines if known is not None and is_same else _compiled(specs)
+            place = _Place(specs, engines, now, next_of(engines, now) if engines else None)
+            if len(self._alike) >= ALIKE_MAX:
+                self._alike.clear()
+            self._alike[key] = place
         self._places[job_id, action] = place
         return place
+
+
+def _is_valid(place: _Place, now: Instant) -> bool:
+    return place.asked_at <= now and (place.next_at is None or now < place.next_at)
+
+
+def _compiled(specs: Specs) -> tuple[Schedule, ...]:
+    try:
+        return compile_all(specs)
+    except EvertickError:
+        return ()  # its definition is invalid, and has its own error

@@ -13,12 +13,12 @@ from functools import partial
 from heapq import heappop, heappush
 from itertools import repeat
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from evertick.model.instant import SECOND, Instant
-from evertick.model.schedule import AtSpec, CalendarSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.model.schedule import AtSpec, ScheduleSpec
 from evertick.planning.cron import Cron, Window
-from evertick.planning.schedules import At, CronSchedule, Schedule, compile_occurrences, next_of, uses_name
+from evertick.planning.schedules import At, CronSchedule, Schedule, compile_occurrences, key_of, next_of
 
 DUE_MAX = 100_000
 """Entries handed out at once: a year of a job that is due every second must not fill the memory."""
@@ -38,7 +38,7 @@ class _Group:
 
     __slots__ = ("_snapshot", "cron", "engines", "key", "members", "next_at", "number", "window")
 
-    def __init__(self, key: _Key, engines: tuple[Schedule, ...], number: int) -> None:
+    def __init__(self, key: Hashable, engines: tuple[Schedule, ...], number: int) -> None:
         self.key = key
         self.engines = engines
         self.cron: Cron | None = engines[0].cron if len(engines) == 1 and isinstance(engines[0], CronSchedule) else None
@@ -78,8 +78,6 @@ class _Group:
         return self._snapshot
 
 
-_Key: TypeAlias = Hashable
-"""Equal for schedules that are due at the same instants by the way they are written."""
 _number_of = attrgetter("number")
 _NO_WINDOW: Window = (0, 0, 0, ())
 _WINDOWS_MAX = 4_096
@@ -167,7 +165,7 @@ class OccurrenceIndex:
     def __init__(self, horizon: Instant) -> None:
         self._horizon = horizon
         self._group_of: dict[str, _Group] = {}
-        self._groups: dict[_Key, _Group] = {}
+        self._groups: dict[Hashable, _Group] = {}
         self._agenda = _Agenda()
         self._formed = 0
         self._windows: dict[tuple[int, ...], Window] = {}
@@ -188,7 +186,7 @@ class OccurrenceIndex:
 
         Schedules that cannot be used raise a `DefinitionError` and leave the index as it was.
         """
-        key = _key_of(schedules[0]) if len(schedules) == 1 else _key_of_all(schedules)
+        key = key_of(schedules)
         old = self._group_of.get(job_id)
         group = self._groups.get(key)
         if group is None:
@@ -314,7 +312,7 @@ class OccurrenceIndex:
         kept = self._windows.setdefault((low, high, base, len(table), table[0]), window)
         return kept if kept[3] is table else window
 
-    def _form(self, key: _Key, schedules: tuple[ScheduleSpec, ...]) -> _Group:
+    def _form(self, key: Hashable, schedules: tuple[ScheduleSpec, ...]) -> _Group:
         if len(schedules) == 1 and isinstance(only := schedules[0], AtSpec):
             # There may be a million of these, each alone: the short way.
             group = _Group(key, (At(only.instant),), self._formed)
@@ -355,22 +353,3 @@ def _dues(instant: Instant, groups: Sequence[_Group]) -> Iterable[Due]:
 def _up_to(end: Instant, instants: Iterable[Instant | None]) -> list[Instant | None]:
     """None in place of those that are later."""
     return [None if instant is None or instant > end else instant for instant in instants]
-
-
-def _key_of_all(schedules: tuple[ScheduleSpec, ...]) -> _Key:
-    """The same in any order, and with a schedule written twice."""
-    keys = frozenset(map(_key_of, schedules))
-    return next(iter(keys)) if len(keys) == 1 else keys
-
-
-def _key_of(spec: ScheduleSpec) -> _Key:
-    """The same for the same schedule, whatever the job is called; plain values, which are quick to look up."""
-    if isinstance(spec, AtSpec):
-        return spec.instant
-    match spec:
-        case CronSpec(text, timezone, name):
-            return (text, timezone, name) if name and uses_name(text) else (text, timezone)
-        case EverySpec(period_us):
-            return ("every", period_us)
-        case CalendarSpec(schedule, rule, timezone):
-            return (_key_of(schedule), rule, timezone)

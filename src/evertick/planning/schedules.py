@@ -6,7 +6,7 @@ Windows are open at their start and closed at their end, as everywhere in planni
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import lcm
@@ -166,6 +166,27 @@ def _without_unused_name(spec: _Shared) -> _Shared:
         case CalendarSpec(CronSpec(text, timezone, name), rule, zone) if name and not uses_name(text):
             return CalendarSpec(CronSpec(text, timezone), rule, zone)
     return spec
+
+
+def key_of(specs: Sequence[ScheduleSpec]) -> Hashable:
+    """The same for schedules that are due at the same instants by the way they are written, in any order."""
+    if len(specs) == 1:
+        return _key_of(specs[0])
+    keys = frozenset(map(_key_of, specs))
+    return next(iter(keys)) if len(keys) == 1 else keys
+
+
+def _key_of(spec: ScheduleSpec) -> Hashable:
+    """The same for the same schedule, whatever the job is called; plain values, which are quick to look up."""
+    if isinstance(spec, AtSpec):
+        return spec.instant
+    match spec:
+        case CronSpec(text, timezone, name):
+            return (text, timezone, name) if name and uses_name(text) else (text, timezone)
+        case EverySpec(period_us):
+            return ("every", period_us)
+        case CalendarSpec(schedule, rule, timezone):
+            return (_key_of(schedule), rule, timezone)
 
 
 def compile_all(specs: Iterable[ScheduleSpec]) -> tuple[Engine, ...]:
