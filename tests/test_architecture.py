@@ -94,6 +94,7 @@ MAY_NAME = {
     "cli": (
         *("evertick.stores.open_reader.", "evertick.stores.open_store."),
         *("evertick.stores.lock.", "evertick.stores.sql.admin."),
+        "evertick.stores.sql.ledger_check.",
         *("evertick.executors.logs.", "evertick.executors.log_store.", "evertick.executors.fleet."),
         "evertick.executors.keeper_process.",
     ),

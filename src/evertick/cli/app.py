@@ -133,9 +133,11 @@ def evertick() -> None:
 def run() -> None:
     """Run the command line; an `EvertickError` becomes a line on stderr and an exit code."""
     # What is imported stays: to look for garbage in it again and again takes a twentieth of a start.
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(200_000, 20, 50)
     try:
-        sys.exit(evertick.main(prog_name="evertick", standalone_mode=False))
+        code = evertick.main(prog_name="evertick", standalone_mode=False)
+        gc.freeze()
+        sys.exit(code)
     except EvertickError as error:
         from evertick.cli.output import clean
 

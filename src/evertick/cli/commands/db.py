@@ -58,9 +58,9 @@ def check(target: Target, output: str) -> None:
     Example:
       evertick db check --store sqlite:///evertick.db -o json
     """
-    from evertick.stores.sql import admin
+    from evertick.stores.sql import ledger_check
 
-    findings = admin.check(target.require_url())
+    findings = ledger_check.check(target.require_url())
     rows = [finding._asdict() for finding in findings]
 
     def level(row: Row) -> str:

@@ -85,9 +85,9 @@ def check_ledger(target: Target, *, is_full: bool) -> Results:
             with target.open() as store:
                 yield OK, f"readable, with {counted(len(store.load().jobs), 'job')}"
             return
-        from evertick.stores.sql import admin
+        from evertick.stores.sql.ledger_check import check
 
-        for one in admin.check(target.url, is_full=is_full):
+        for one in check(target.url, is_full=is_full):
             yield (OK if one.is_fine else WARN), one.text, one.next_step
         if not is_full:
             yield from _background_check(target)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from evertick.errors import SettingsError, StoreCorrupt, StoreUnavailable
 from evertick.location import ledger_path, lock_path
-from evertick.model.instant import Instant, to_text
+from evertick.model.instant import Instant
 from evertick.stores import open_store
 from evertick.stores.lock import FolderLock
-from evertick.stores.sql import migrations, sqlite_backup, sqlite_log, transfer
+from evertick.stores.sql import migrations, sqlite_backup, transfer
+from evertick.stores.sql.findings import FULL, QUICK, Finding, counts_text, file_findings
 from evertick.stores.sql.schema import JOBS, REQUESTS, RUNS
 from evertick.stores.sql.sqlite import SqliteStore
 from evertick.stores.sql.store import SqlStore
 
 _TOOLS = {"postgresql": "pg_dump", "mysql": "mariadb-dump --single-transaction, or mysqldump --single-transaction"}
-
-
-class Finding(NamedTuple):
-    is_fine: bool
-    text: str
-    next_step: str = ""
-    """The next step."""
 
 
 def migrate(url: str) -> str:
@@ -95,10 +87,7 @@ def recount(url: str) -> str:
 
 
 def check(url: str, *, is_full: bool = True) -> list[Finding]:
-    """The findings about a ledger; a damaged one raises, with the way to restore it.
-
-    A file is read in full, which takes a while with a large one; otherwise its structure only.
-    """
+    """The findings about a ledger, by the whole store; see `ledger_check.check`."""
     store = _open(url, must_exist=True)
     try:
         return list(_findings(store, is_full=is_full))
@@ -111,11 +100,11 @@ def _findings(store: SqlStore, *, is_full: bool) -> Iterator[Finding]:
         damage = store.full_check()
         if damage is not None:
             raise StoreCorrupt(sqlite_backup.way_out(store.path, damage))
-        yield Finding(True, "the file passed its full integrity check")
+        yield Finding(True, FULL)
     elif isinstance(store, SqliteStore):
-        yield Finding(True, "the file passed its quick integrity check")
+        yield Finding(True, QUICK)
     if isinstance(store, SqliteStore):
-        yield from _file_findings(store.path)
+        yield from file_findings(store.path)
     found = store.schema()
     migrations.refuse_newer(found, store.place)
     if found.version < migrations.newest():
@@ -135,29 +124,13 @@ def _findings(store: SqlStore, *, is_full: bool) -> Iterator[Finding]:
     yield Finding(True, store.read(_counts))
 
 
-def _file_findings(path: Path) -> Iterator[Finding]:
-    status = path.stat()
-    if status.st_uid != os.geteuid():
-        yield Finding(False, f"the file belongs to user {status.st_uid}, not to you ({os.geteuid()})", "chown it")
-    if status.st_mode & 0o077:
-        yield Finding(False, f"other users can read the file (mode {status.st_mode & 0o777:o})", f"chmod 600 {path}")
-    if (dropped := sqlite_log.dropped_log_of(path)).exists():
-        text = "commits were lost when the ledger was opened, because its write-ahead log was damaged"
-        yield Finding(False, f"{text}: their occurrences may run again", f"check those jobs, then remove {dropped}")
-    known = sqlite_backup.backups(path)
-    if known:
-        yield Finding(True, f"newest backup: {known[-1][1]}, made at {to_text(known[-1][0])}")
-    else:
-        yield Finding(False, "no backup exists", "evertick db backup --store URL, or let the scheduler run for a day")
-
-
 def _counts(connection: sa.Connection) -> str:
     def count(table: sa.Table, *where: sa.ColumnElement[bool]) -> int:
         return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*where)).scalar_one())
 
     runs, jobs = count(RUNS, RUNS.c.is_open == 1), count(JOBS)
     waiting = count(REQUESTS, REQUESTS.c.is_open == 1)
-    return f"entries: {count(RUNS):,} ({runs:,} open), jobs: {jobs:,}, unanswered requests: {waiting:,}"
+    return counts_text(count(RUNS), runs, jobs, waiting)
 
 
 def _kind(url: str) -> str:

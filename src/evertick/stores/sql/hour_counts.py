@@ -10,8 +10,8 @@ from evertick.model.instant import HOUR, Instant
 from evertick.model.ledger import WrongCount
 from evertick.model.lifecycle import SKIPPED, RunState, SkipReason, Trigger
 from evertick.store import Tally
-from evertick.stores.hour_counts import Cells, HourCounts, HourKind, Kind, count_rows, equal_cells, wrong_counts
-from evertick.stores.sql.rows import Params, Row, Select, chunks, to_reason, to_state, to_trigger
+from evertick.stores.hour_counts import Cells, HourCounts, HourKind, count_rows, equal_cells, wrong_counts
+from evertick.stores.sql.rows import Params, Row, Select, chunks, to_kind
 from evertick.stores.sql.schema import HOURS, RUNS
 from evertick.stores.sql.statements import CHUNK, Statements
 
@@ -35,15 +35,15 @@ def outcomes(connection: sa.Connection, statements: Statements, bounds: Sequence
         statement = sa.select(cell, *_KIND, sa.func.sum(HOURS.c.entries), sa.func.sum(HOURS.c.occurrences))
         statement = statement.where(HOURS.c.hour >= group.start, HOURS.c.hour < group.end).group_by(cell, *_KIND)
         for number, *kind, entries, occurrences in connection.execute(statement):
-            cells.add(group.first + int(number), _to_kind(kind), int(entries), int(occurrences))
+            cells.add(group.first + int(number), to_kind(kind), int(entries), int(occurrences))
     for some in chunks(cells.rests(), CHUNK):
         params = tuple(at for rest in some for at in rest)
         for bound, *kind, entries, occurrences in connection.exec_driver_sql(
             statements.ended_between(len(some)), params
         ):
-            cells.move_rest(int(bound), _to_kind(kind), int(entries), int(occurrences))
+            cells.move_rest(int(bound), to_kind(kind), int(entries), int(occurrences))
     for at, *kind, entries, occurrences in connection.execute(_select_open(bounds[0], bounds[-1])):
-        cells.add_at(at, _to_kind(kind), int(entries), int(occurrences))
+        cells.add_at(at, to_kind(kind), int(entries), int(occurrences))
     return cells.tallies()
 
 
@@ -82,16 +82,8 @@ def _select_counts() -> Select:
 
 def _to_row(row: Row) -> tuple[Instant, RunState, Trigger, SkipReason | None, int, int]:
     hour, *kind, entries, occurrences = row
-    state, trigger, reason = _to_kind(kind)
+    state, trigger, reason = to_kind(kind)
     return int(hour), state, trigger, reason, int(entries), int(occurrences)
-
-
-def _to_kind(words: Sequence[str | None]) -> Kind:
-    state, trigger, reason = words
-    assert state is not None
-    assert trigger is not None
-    found = to_state(state)
-    return found, to_trigger(trigger), to_reason(reason) if found is SKIPPED else None
 
 
 def removed_counts(old: Sequence[tuple[HourKind, int]]) -> HourCounts:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from evertick.errors import StoreUnavailable
 from evertick.model.ledger import bucket_of
-from evertick.model.lifecycle import OPEN, RunState, SkipReason, Trigger
+from evertick.model.lifecycle import OPEN, SKIPPED, RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import JobRecord, Request, RequestKind
+from evertick.stores.hour_counts import Kind
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -151,6 +152,14 @@ def to_trigger(word: str) -> Trigger:
 
 def to_reason(word: str | None) -> SkipReason | None:
     return _REASONS[word or None]
+
+
+def to_kind(words: Sequence[str | None]) -> Kind:
+    state, trigger, reason = words
+    assert state is not None
+    assert trigger is not None
+    found = to_state(state)
+    return found, to_trigger(trigger), to_reason(reason) if found is SKIPPED else None
 
 
 def unavailable(place: str, error: Exception, look: str) -> StoreUnavailable:

@@ -33,8 +33,8 @@ from evertick.store import (
     Snapshot,
     Tally,
 )
-from evertick.stores.hour_counts import outcomes_of_job
-from evertick.stores.sql.rows import chunks, request_row, to_job, to_line, to_request
+from evertick.stores.hour_counts import Cells, equal_cells, outcomes_of_job
+from evertick.stores.sql.rows import chunks, request_row, to_job, to_kind, to_line, to_request
 from evertick.stores.sql.sqlite_file import SqliteFile, connect_to
 from evertick.stores.sql.sqlite_filters import (
     COLUMNS,
@@ -46,7 +46,7 @@ from evertick.stores.sql.sqlite_filters import (
     marks,
     page_texts,
 )
-from evertick.stores.sql.statements import JOB_COLUMNS, REQUEST_COLUMNS, SQLITE, Statements
+from evertick.stores.sql.statements import CHUNK, JOB_COLUMNS, REQUEST_COLUMNS, SQLITE, Statements
 
 if TYPE_CHECKING:
     from evertick.stores.sql.sqlite import SqliteStore
@@ -59,21 +59,30 @@ _JOBS: Final = f"SELECT {', '.join(JOB_COLUMNS)} FROM evertick_jobs"
 _OPEN: Final = f"SELECT {COLUMNS} FROM evertick_runs WHERE is_open = 1"
 _FLOORS: Final = "SELECT bucket, planned_through FROM evertick_floors"
 _REQUESTS: Final = f"SELECT {', '.join(REQUEST_COLUMNS)} FROM evertick_requests"
+_BY_HOUR: Final = (
+    "SELECT (hour - ?) / ? AS cell, state, trigger_kind, reason, sum(entries), sum(occurrences) "
+    "FROM evertick_hour_counts WHERE hour >= ? AND hour < ? GROUP BY cell, state, trigger_kind, reason"
+)
+_STILL_OPEN: Final = (
+    "SELECT scheduled_for, state, trigger_kind, reason, count(*), sum(occurrences) FROM evertick_runs "
+    "WHERE is_open = 1 AND scheduled_for >= ? AND scheduled_for < ? GROUP BY scheduled_for, state, trigger_kind, reason"
+)
 _KINDS: Final = tuple(kind.value for kind in RequestKind)
 
 
 class SqliteReader(SqliteFile):
     """A whole `Store`, of which the usual reads take a fraction of the time; any thread may use it."""
 
-    def __init__(self, path: Path, *, force: bool = False) -> None:
+    def __init__(self, path: Path, *, force: bool = False, migrate: bool = True) -> None:
         super().__init__(path, force=force)
-        self._force = force
+        self._force, self._migrate = force, migrate
         self._lock = threading.RLock()
         self._has_whole = False
         self._connection: sqlite3.Connection | None = None
         try:
             self.check_opened(self._open)
-            if not self._has_known_schema():
+            self.has_known_schema = self._read_schema() == SCHEMA
+            if migrate and not self.has_known_schema:
                 self._whole.schema()  # opened, it has migrated or refused the ledger
         except BaseException:
             self.close()
@@ -83,7 +92,7 @@ class SqliteReader(SqliteFile):
     def _whole(self) -> SqliteStore:
         from evertick.stores.sql.sqlite import SqliteStore
 
-        whole = SqliteStore(self.path, force=self._force, check=False)
+        whole = SqliteStore(self.path, force=self._force, check=False, migrate=self._migrate)
         self._has_whole = True
         return whole
 
@@ -203,13 +212,43 @@ class SqliteReader(SqliteFile):
         return dict(self._read("SELECT name, sum(value) FROM evertick_counters GROUP BY name", ()))
 
     def outcomes(self, bounds: Sequence[Instant], job_id: str | None = None) -> Sequence[Tally]:
-        return self._whole.outcomes(bounds) if job_id is None else outcomes_of_job(self.tally, bounds, job_id)
+        if job_id is not None:
+            return outcomes_of_job(self.tally, bounds, job_id)
+        cells = Cells(bounds)
+        with self._reading() as read:
+            read("BEGIN", ())
+            try:
+                for group in equal_cells(bounds):
+                    window = (group.start, group.width_us, group.start, group.end)
+                    for number, *kind, entries, occurrences in read(_BY_HOUR, window):
+                        cells.add(group.first + number, to_kind(kind), entries, occurrences)
+                for some in chunks(cells.rests(), CHUNK):
+                    text = Statements(SQLITE).ended_between(len(some))
+                    for bound, *kind, entries, occurrences in read(text, [at for rest in some for at in rest]):
+                        cells.move_rest(bound, to_kind(kind), entries, occurrences)
+                for at, *kind, entries, occurrences in read(_STILL_OPEN, (bounds[0], bounds[-1])):
+                    cells.add_at(at, to_kind(kind), entries, occurrences)
+            finally:
+                read("ROLLBACK", ())
+        return cells.tallies()
 
     def wrong_counts(self) -> Sequence[WrongCount]:
         return self._whole.wrong_counts()
 
     def pause_reads_with(self, pause: Callable[[], None]) -> None:
         """SQLite reads outside of this interpreter."""
+
+    def made_by(self) -> str:
+        """The Evertick version that made the schema."""
+        [(version,)] = self._read("SELECT evertick FROM evertick_schema ORDER BY version DESC LIMIT 1", ())
+        return str(version)
+
+    def sizes(self) -> tuple[int, int, int, int]:
+        """How many entries there are, how many of them are open, how many jobs, and how many unanswered requests."""
+        tables = ("runs", "runs WHERE is_open = 1", "jobs", "requests WHERE is_open = 1")
+        counts = [self._read(f"SELECT count(*) FROM evertick_{table}", ())[0][0] for table in tables]
+        entries, active, jobs, waiting = map(int, counts)
+        return entries, active, jobs, waiting
 
     # Writes
 
@@ -276,13 +315,13 @@ class SqliteReader(SqliteFile):
         if found != "ok":
             raise self.corrupt(str(found))
 
-    def _has_known_schema(self) -> bool:
+    def _read_schema(self) -> int | None:
         try:
             assert self._connection is not None
             row = self._connection.execute("SELECT max(version) FROM evertick_schema").fetchone()
         except sqlite3.Error:
-            return False  # the whole store says what is wrong, or creates the tables
-        return bool(row[0] == SCHEMA)
+            return None  # the whole store says what is wrong, or creates the tables
+        return None if row[0] is None else int(row[0])
 
 
 def _place_of(line: LedgerRow) -> tuple[int, str, str]:
