@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from evertick import errors
 from evertick.cli.app import COMMANDS, SECTIONS, SUMMARIES, evertick
 from evertick.cli.exits import exit_code
+from evertick.stores import open_store
+from tests.ledgers import new_ledger
 
 HEAVY = (
     *("yaml", "sqlalchemy", "alembic", "rich", "fastapi", "pydantic", "uvicorn", "zoneinfo"),
@@ -90,6 +92,23 @@ def test_no_database_is_imported_for(code):
     )
     result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert not set(DATABASE) & set(result.stderr.partition("modules ")[2].split())
+
+
+@pytest.mark.parametrize("command", ["list", "status", "history", "upcoming", "doctor"])
+def test_a_ledger_in_a_file_is_read_without(tmp_path, command):
+    (tmp_path / "report.yaml").write_text("schedule: '0 9 * * *'\ncommand: x\n")
+    open_store(new_ledger(tmp_path / "ledger.db")).close()
+    text = (
+        "import sys\nfrom evertick.cli import app\n"
+        f"sys.argv[1:] = [{command!r}, '--folder', {str(tmp_path)!r}, '--store', 'sqlite:///{tmp_path}/ledger.db']\n"
+        "try:\n    app.run()\nexcept SystemExit:\n    pass\n"
+        "print('modules', *sys.modules, file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert "report" in result.stdout or command in ("history", "doctor", "status"), result.stderr
+    loaded = result.stderr.partition("modules ")[2].split()
+    assert "evertick.stores.sql.sqlite_reader" in loaded
+    assert not {"sqlalchemy", "alembic", "asyncio"} & set(loaded)
 
 
 @pytest.mark.parametrize(

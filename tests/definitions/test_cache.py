@@ -97,6 +97,57 @@ def test_a_file_that_changed_is_parsed(jobs, cache):
     assert "command: other" in definition_text(FolderWatch(jobs, cache=cache).load().jobs["a"])
 
 
+def refuse_to_read(monkeypatch) -> None:
+    monkeypatch.setattr(sources, "read_source", lambda file, *_: pytest.fail(f"{file} was read again"))
+
+
+@pytest.mark.parametrize("keep", [kept, lambda jobs, cache: load_folder(jobs, cache=cache, keeps_cache=True)])
+def test_a_file_with_the_stamp_of_its_cached_content_is_not_read(jobs, cache, monkeypatch, keep):
+    monkeypatch.setattr(sources, "DOUBT_NS", -1)
+    keep(jobs, cache)
+    expected = load_folder(jobs)
+    refuse_to_read(monkeypatch)
+    assert dict(load_folder(jobs, cache=cache).jobs) == dict(expected.jobs)
+
+
+def test_a_file_that_has_just_changed_is_read_again(jobs, cache):
+    load_folder(jobs, cache=cache, keeps_cache=True)
+    reread = DefinitionCache(cache, str(jobs), Settings(), os.path.join(jobs, ""))
+    assert len(reread.read()) == 3
+    assert reread.stamps == {}
+
+
+def test_the_stamps_are_kept_once_they_vouch_for_the_content(jobs, cache, monkeypatch):
+    load_folder(jobs, cache=cache, keeps_cache=True)
+    monkeypatch.setattr(sources, "DOUBT_NS", -1)
+    load_folder(jobs, cache=cache, keeps_cache=True)
+    refuse_to_read(monkeypatch)
+    assert len(load_folder(jobs, cache=cache).jobs) == 3
+
+
+def test_a_file_that_was_replaced_is_read_although_size_and_time_are_the_same(jobs, cache, monkeypatch):
+    monkeypatch.setattr(sources, "DOUBT_NS", -1)
+    kept(jobs, cache)
+    file, before = jobs / "a.yaml", (jobs / "a.yaml").stat()
+    file.write_text(file.read_text().replace("one", "six"))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size
+    assert "command: six" in definition_text(load_folder(jobs, cache=cache).jobs["a"])
+
+
+def test_what_many_files_have_in_common_is_written_once_and_comes_back(tmp_path, cache):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(20):
+        rule = ("catchupWindow: 2h\n", "maxRetries: 2\n", "")[number % 3]
+        (folder / f"job{number}.yaml").write_text(f"schedule: '{number} 3 * * *'\ncommand: x\n{rule}")
+    expected = load_folder(folder, cache=cache, keeps_cache=True).jobs
+    found = load_folder(folder, cache=cache).jobs
+    assert {job_id: list(job.origins.items()) for job_id, job in found.items()} == {
+        job_id: list(job.origins.items()) for job_id, job in expected.items()
+    }
+
+
 def test_a_file_with_an_error_is_not_kept(jobs, cache):
     (jobs / "bad.yaml").write_text("comand: x\n")
     kept(jobs, cache)
