@@ -8,10 +8,10 @@ import sqlalchemy as sa
 
 from evertick.model.instant import HOUR, Instant
 from evertick.model.ledger import WrongCount
-from evertick.model.lifecycle import SKIPPED, RunState, SkipReason, Trigger
+from evertick.model.lifecycle import SKIPPED
 from evertick.store import Tally
 from evertick.stores.hour_counts import Cells, HourCounts, HourKind, count_rows, equal_cells, wrong_counts
-from evertick.stores.sql.rows import Params, Row, Select, chunks, to_kind
+from evertick.stores.sql.rows import Params, Select, chunks, to_count, to_kind
 from evertick.stores.sql.schema import HOURS, RUNS
 from evertick.stores.sql.statements import CHUNK, Statements
 
@@ -59,7 +59,7 @@ def find_wrong_counts(connection: sa.Connection) -> Sequence[WrongCount]:
     """The rule of `LedgerReader.wrong_counts`; the connection must show one moment of the ledger."""
     kept = sa.select(HOURS.c.hour, *_KIND, sa.func.sum(HOURS.c.entries), sa.func.sum(HOURS.c.occurrences))
     kept = kept.group_by(HOURS.c.hour, *_KIND)
-    return wrong_counts(*(count_rows(map(_to_row, connection.execute(one))) for one in (kept, _select_counts())))
+    return wrong_counts(*(count_rows(map(to_count, connection.execute(one))) for one in (kept, _select_counts())))
 
 
 def recount(connection: sa.Connection) -> None:
@@ -78,12 +78,6 @@ def _select_counts() -> Select:
     kind = (hour, RUNS.c.state, RUNS.c.trigger_kind, reason)
     statement = sa.select(*kind, sa.func.count(), sa.func.sum(RUNS.c.occurrences))
     return statement.where(RUNS.c.is_open == sa.literal_column("0")).group_by(*kind)
-
-
-def _to_row(row: Row) -> tuple[Instant, RunState, Trigger, SkipReason | None, int, int]:
-    hour, *kind, entries, occurrences = row
-    state, trigger, reason = to_kind(kind)
-    return int(hour), state, trigger, reason, int(entries), int(occurrences)
 
 
 def removed_counts(old: Sequence[tuple[HourKind, int]]) -> HourCounts:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from evertick.errors import StoreUnavailable
+from evertick.model.instant import Instant
 from evertick.model.ledger import bucket_of
 from evertick.model.lifecycle import OPEN, SKIPPED, RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
@@ -160,6 +161,12 @@ def to_kind(words: Sequence[str | None]) -> Kind:
     assert trigger is not None
     found = to_state(state)
     return found, to_trigger(trigger), to_reason(reason) if found is SKIPPED else None
+
+
+def to_count(row: Row) -> tuple[Instant, RunState, Trigger, SkipReason | None, int, int]:
+    hour, *kind, entries, occurrences = row
+    state, trigger, reason = to_kind(kind)
+    return int(hour), state, trigger, reason, int(entries), int(occurrences)
 
 
 def unavailable(place: str, error: Exception, look: str) -> StoreUnavailable:

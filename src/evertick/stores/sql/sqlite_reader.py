@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from evertick.errors import EvertickError
-from evertick.model.instant import Instant
+from evertick.model.instant import HOUR, Instant
 from evertick.model.ledger import WrongCount
-from evertick.model.lifecycle import ENDED, TERMINAL, RunState, SkipReason, Trigger
+from evertick.model.lifecycle import ENDED, SKIPPED, TERMINAL, RunState, SkipReason, Trigger
 from evertick.model.run import Change, LedgerRow, RunKey, newest_first
 from evertick.store import (
     Batch,
@@ -33,8 +33,8 @@ from evertick.store import (
     Snapshot,
     Tally,
 )
-from evertick.stores.hour_counts import Cells, equal_cells, outcomes_of_job
-from evertick.stores.sql.rows import chunks, request_row, to_job, to_kind, to_line, to_request
+from evertick.stores.hour_counts import Cells, count_rows, equal_cells, outcomes_of_job, wrong_counts
+from evertick.stores.sql.rows import chunks, request_row, to_count, to_job, to_kind, to_line, to_request
 from evertick.stores.sql.sqlite_file import SqliteFile, connect_to
 from evertick.stores.sql.sqlite_filters import (
     COLUMNS,
@@ -62,6 +62,15 @@ _REQUESTS: Final = f"SELECT {', '.join(REQUEST_COLUMNS)} FROM evertick_requests"
 _BY_HOUR: Final = (
     "SELECT (hour - ?) / ? AS cell, state, trigger_kind, reason, sum(entries), sum(occurrences) "
     "FROM evertick_hour_counts WHERE hour >= ? AND hour < ? GROUP BY cell, state, trigger_kind, reason"
+)
+_KEPT_COUNTS: Final = (
+    "SELECT hour, state, trigger_kind, reason, sum(entries), sum(occurrences) FROM evertick_hour_counts "
+    "GROUP BY hour, state, trigger_kind, reason"
+)
+_COUNTS: Final = (
+    f"SELECT scheduled_for - scheduled_for % {HOUR} AS hour, state, trigger_kind, "
+    f"CASE WHEN state = '{SKIPPED.value}' THEN coalesce(reason, '') ELSE '' END AS why, count(*), sum(occurrences) "
+    "FROM evertick_runs WHERE is_open = 0 GROUP BY hour, state, trigger_kind, why"
 )
 _STILL_OPEN: Final = (
     "SELECT scheduled_for, state, trigger_kind, reason, count(*), sum(occurrences) FROM evertick_runs "
@@ -233,7 +242,13 @@ class SqliteReader(SqliteFile):
         return cells.tallies()
 
     def wrong_counts(self) -> Sequence[WrongCount]:
-        return self._whole.wrong_counts()
+        with self._reading() as read:
+            read("BEGIN", ())
+            try:
+                kept, told = (count_rows(map(to_count, read(text, ()))) for text in (_KEPT_COUNTS, _COUNTS))
+            finally:
+                read("ROLLBACK", ())
+        return wrong_counts(kept, told)
 
     def pause_reads_with(self, pause: Callable[[], None]) -> None:
         """SQLite reads outside of this interpreter."""
@@ -270,7 +285,10 @@ class SqliteReader(SqliteFile):
         return self._whole.record(changes)
 
     def lease(self, names: Collection[str], holder: str, ttl_us: int, now: Instant) -> Sequence[Lease]:
-        return self._whole.lease(names, holder, ttl_us, now)
+        if names:
+            return self._whole.lease(names, holder, ttl_us, now)
+        text = "SELECT name, holder, epoch, expires_at FROM evertick_leases WHERE expires_at > ?"
+        return sorted(Lease(*row) for row in self._read(text, (now,)))
 
     def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
         return self._whole.compact(before, default_before, limit)
