@@ -1,6 +1,6 @@
 """What a job file is called, how large it may be, and what parsing one results in.
 
-Apart from the parser: whoever takes the results from the cache need not load it.
+A module apart from the parser, which is not loaded when the cache has the result of every file.
 """
 
 from __future__ import annotations

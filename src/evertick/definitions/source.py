@@ -162,7 +162,7 @@ DOUBT_NS: Final = 2_000_000_000
 
 
 def is_certain(stamp: Stamp, read_at_ns: int) -> bool:
-    """Whether whoever finds this stamp again finds the content that was read at this time, or later."""
+    """Whether a file that has this stamp later still has the content that was read at this time, or later."""
     return read_at_ns - stamp.changed_ns > DOUBT_NS
 
 

@@ -14,7 +14,7 @@ from evertick.planning.schedules import Schedule, compile_all, key_of, next_of
 Specs = tuple[ScheduleSpec, ...]
 Action: TypeAlias = Literal["start", "stop", "restart"]
 ALIKE_MAX = 10_000
-"""Schedules whose results are shared; those that no job has any more must not stay for ever."""
+"""Schedules whose results are shared; those that no job has any more are dropped in time."""
 
 
 class Due(NamedTuple):

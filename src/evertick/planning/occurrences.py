@@ -81,7 +81,7 @@ class _Group:
 _number_of = attrgetter("number")
 _NO_WINDOW: Window = (0, 0, 0, ())
 _WINDOWS_MAX = 4_096
-"""Kept to be shared; those of a day that has passed must not stay for ever."""
+"""Kept to be shared; those of a day that has passed are dropped in time."""
 _due_of = partial(tuple.__new__, Due)
 """A `Due` of a pair, without the call of Python code that a named tuple makes."""
 

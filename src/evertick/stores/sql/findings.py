@@ -1,4 +1,4 @@
-"""What a check of a ledger in a database reports, whoever reads the database for it."""
+"""What a check of a ledger in a database reports, by the reader and by the whole store."""
 
 from __future__ import annotations
 
