@@ -262,11 +262,11 @@ class _Decoder:
 
     def __call__(self, line: str) -> tuple[str, bytes, Parsed, list[int] | None]:
         digest, new, file, number, stamp = self._read(line)[0]
-        values, makers = self._values, self._makers
+        values, makers, value_of = self._values, self._makers, self._values.__getitem__
         for entry in new:
             if type(entry) is list:
                 name, *parts = entry
-                values.append(makers[name](*[values[part] for part in parts]))
+                values.append(makers[name](*map(value_of, parts)))
             else:
                 values.append(entry)
         parsed = values[number]
