@@ -37,7 +37,8 @@ WATCH: Final = """event => {
     });
 }"""
 
-HAS_ROWS = "document.querySelectorAll('main tbody tr').length > 20"
+HAS_ROWS = "document.querySelectorAll('main [aria-busy=false] tbody tr').length > 20"
+"""Of the answer: while it is on its way, the table has the lines of the question before."""
 IS_DRAWN = "document.querySelector('.timeline-stage')?.getAttribute('aria-busy') === 'false'"
 
 
@@ -63,7 +64,7 @@ def _heading(page: Page, name: str) -> None:
 
 
 def _is_sorted(column: str) -> str:
-    """By that column: while the answer in the new order is on its way there is no table."""
+    """By that column, in the answer's order."""
     heading = f"[...document.querySelectorAll('main th[aria-sort]')].some(one => one.textContent.includes('{column}'))"
     return f"() => {heading} && {HAS_ROWS}"
 
@@ -132,7 +133,7 @@ INTERACTIONS: Final = (
         HAS_ROWS,
         lambda page: page.get_by_label("Outcome").select_option("lost"),
         "input",
-        "() => document.querySelectorAll('main tbody tr').length === 5",
+        "() => document.querySelectorAll('main [aria-busy=false] tbody tr').length === 5",
     ),
     Interaction(
         "open a job",

@@ -28,7 +28,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
   const search = query.get("search") ?? "";
   const tag = query.get("tag") ?? "";
   const state = query.get("state") ?? "";
-  const jobs = usePages<Job, JobPage>("/jobs", jobsQuery(query), () => true);
+  const jobs = usePages<Job, JobPage>("/jobs", jobsQuery(query), () => true, true);
   useSelection();
   const total = jobs.first?.total;
   return (
@@ -58,7 +58,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
           </Empty>
         )}
         <BulkBar what="job" actions={["run", "pause", "resume"]} />
-        {jobs.items.length > 0 && <ColumnTable items={unique(jobs.items)} columns={columns} query={query} caption="Jobs" idOf={(job) => job.job} order="job" selects="jobs" />}
+        {jobs.items.length > 0 && <ColumnTable items={unique(jobs.items)} columns={columns} query={query} caption="Jobs" idOf={(job) => job.job} order="job" isOld={jobs.isOld} selects="jobs" />}
         <More hasMore={jobs.hasMore} onMore={jobs.more} />
       </Card>
     </PageBody>

@@ -23,7 +23,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const filter = runsFilter(query);
   useSelection();
   const isFiltered = Object.values(filter).some(Boolean);
-  const runs = usePages<Run, RunPage>("/runs", runsQuery(query), () => true);
+  const runs = usePages<Run, RunPage>("/runs", runsQuery(query), () => true, true);
   const jobs = useApi<JobPage>(filter.job ? withQuery("/jobs", { search: filter.job, gone: true, limit: 12 }) : null);
   const names = jobs.data?.items.map((job) => job.job) ?? [];
   // The ledger is asked for one job; until its name is whole, those that it may be are offered.
@@ -59,7 +59,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
           </Empty>
         )}
         <BulkBar what="run" actions={["retry", "retry-failed", "cancel"]} />
-        {runs.items.length > 0 && <RunTable runs={runs.items} columns={columns} query={query} caption="Runs and skips" isSelectable />}
+        {runs.items.length > 0 && <RunTable runs={runs.items} columns={columns} query={query} caption="Runs and skips" isOld={runs.isOld} isSelectable />}
         <More hasMore={runs.hasMore} onMore={runs.more} />
         <Compared first={runs.first} />
       </Card>
@@ -74,7 +74,10 @@ interface PickProps {
   onPick: (value: string) => void;
 }
 
-function Pick({ label, value, options, onPick }: PickProps) {
+function Pick({ label, value, options: known, onPick }: PickProps) {
+  // An address may have several at once.
+  const several = value.split(",").map((one) => known.find(([name]) => name === one)?.[1] ?? one);
+  const options: [string, string][] = value && !known.some(([name]) => name === value) ? [...known, [value, several.join(" or ")]] : known;
   return (
     <select aria-label={label} value={value} onChange={(event) => onPick(event.currentTarget.value)}>
       <option value="">{label}: any</option>

@@ -47,15 +47,18 @@ interface Props<T> {
   idOf: (item: T) => string;
   /** The order without `sort` in the address. */
   order: string;
+  /** Whether the lines are those of the question before. */
+  isOld?: boolean;
   /** What a line is, for tables in which lines can be selected. */
   selects?: string;
 }
 
-export function ColumnTable<T>({ items, columns, query, caption, idOf, order, selects }: Props<T>) {
+export function ColumnTable<T>({ items, columns, query, caption, idOf, order, selects, isOld = false }: Props<T>) {
   const chosen = query.get("columns");
   const shown = useMemo(() => columns.filter((column) => isShown(column, chosenOf(query))), [columns, chosen, ...Object.values(rooms).map((room) => room.value)]);
+  const lines = useStaged(items, query.toString(), isOld);
   return (
-    <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
+    <div class={isOld ? "table-scroll is-old" : "table-scroll"} tabIndex={0} role="group" aria-label="Table" aria-busy={isOld}>
       <table>
         <caption class="hidden-text">{caption}</caption>
         <thead>
@@ -67,13 +70,25 @@ export function ColumnTable<T>({ items, columns, query, caption, idOf, order, se
           </tr>
         </thead>
         <tbody>
-          {items.map((item) => (
+          {lines.map((item) => (
             <Row key={idOf(item)} item={item} id={idOf(item)} columns={shown as readonly Column<unknown>[]} isSelectable={!!selects} />
           ))}
         </tbody>
       </table>
     </div>
   );
+}
+
+/** No line is lower, and above the first one there is at least this. */
+const LINE_PX = 28;
+const ABOVE_PX = 140;
+
+/** The answer to another question comes in two frames: what fits on the screen, then what is below it. */
+function useStaged<T>(items: T[], question: string, isOld: boolean): T[] {
+  const [whole, setWhole] = useState(question);
+  const answered = isOld ? whole : question;
+  useEffect(() => setWhole(answered), [answered]);
+  return whole === answered ? items : items.slice(0, Math.ceil((innerHeight - ABOVE_PX) / LINE_PX));
 }
 
 const classOf = (column: Column<unknown>) => [column.isRight && "right", column.class].filter(Boolean).join(" ") || undefined;

@@ -16,10 +16,11 @@ interface Props {
   query: URLSearchParams;
   columns: readonly Column<Run>[];
   isSelectable?: boolean;
+  isOld?: boolean;
 }
 
-export function RunTable({ runs, caption, query, columns, isSelectable }: Props) {
-  return <ColumnTable items={runs} columns={columns} query={query} caption={caption} idOf={(run) => run.run} order="due" {...(isSelectable ? { selects: "runs" } : {})} />;
+export function RunTable({ runs, caption, query, columns, isSelectable, isOld }: Props) {
+  return <ColumnTable items={runs} columns={columns} query={query} caption={caption} idOf={(run) => run.run} order="due" isOld={isOld ?? false} {...(isSelectable ? { selects: "runs" } : {})} />;
 }
 
 export function pathOf(run: Run): string {

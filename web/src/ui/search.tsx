@@ -17,19 +17,30 @@ export function Search({ label, value, onSearch, offers }: Props) {
   const list = useId();
   const [text, setText] = useState(value);
   const last = useRef(-Infinity);
-  useEffect(() => setText(value), [value]);
+  const timer = useRef(0);
+  const search = useRef(onSearch);
+  search.current = onSearch;
   useEffect(() => {
-    if (text === value) return;
+    if (!timer.current) setText(value);
+  }, [value]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  // Not in an effect of the text: those run after the next frame, and the question would leave that much later.
+  const type = (typed: string) => {
+    setText(typed);
+    clearTimeout(timer.current);
+    timer.current = 0;
     const isFirst = performance.now() - last.current > PAUSE_MS;
     last.current = performance.now();
-    if (isFirst) return onSearch(text);
-    const timer = window.setTimeout(() => onSearch(text), PAUSE_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
+    if (isFirst) return search.current(typed);
+    timer.current = window.setTimeout(() => {
+      timer.current = 0;
+      search.current(typed);
+    }, PAUSE_MS);
+  };
   return (
     <div class="search">
       <Icon name="search" />
-      <input type="search" aria-label={label} placeholder={label} value={text} list={offers ? list : undefined} onInput={(event) => setText(event.currentTarget.value)} />
+      <input type="search" aria-label={label} placeholder={label} value={text} list={offers ? list : undefined} onInput={(event) => type(event.currentTarget.value)} />
       {offers && (
         <datalist id={list}>
           {offers.map((offer) => (
