@@ -48,6 +48,15 @@ def test_the_worst_comes_first_then_what_is_due_next(store):
     assert [lane.trouble for lane in operations.timeline(*WINDOW).lanes] == [None, None, "failing"]
 
 
+def test_a_failing_job_names_its_failed_run_where_the_period_does_not_have_it(store):
+    bad, well = named("bad"), named("well")
+    broken(store, bad)
+    fill(store, watermark=5, one=well)
+    found = make(store, bad, well).timeline("2026-03-02T05:00Z", "2026-03-02T08:00Z").lanes
+    assert [[mark.run for mark in lane.marks] for lane in found] == [[], []]
+    assert [lane.failing_run and lane.failing_run.run for lane in found] == [key(4, name="bad").run_id, None]
+
+
 def test_jobs_are_sorted_by_their_names_and_not_by_their_ids(store):
     one, other = replace(named("a"), name="Zebra"), replace(named("b"), name="ant")
     for each in (one, other):

@@ -101,6 +101,47 @@ def test_two_fingers_zoom(browser, web_server, browser_errors):
     page.context.close()
 
 
+def test_a_failing_job_says_so_on_the_edge_where_its_failure_is_not_shown(page, web_server):
+    run = web_server.post("/jobs/nightly-build/trigger?wait=30")["run"]
+
+    def failing(route):
+        answer = route.fetch().json()
+        for each in answer["lanes"]:
+            mark = {"run": run, "at": "2026-01-02T03:04:00Z", "state": "failed", "trigger": "scheduler", "reason": None}
+            rest = {"started_at": None, "finished_at": None, "lateness_seconds": None, "attempt": 1}
+            each.update(marks=[], cells=[], gaps=[], failing_run={**mark, **rest})
+        route.fulfill(json=answer)
+
+    page.route("**/api/v1/timeline?*", failing)
+    page.goto(f"{web_server.url}/?search=nightly-build&span=3600000")
+    lane(page, "nightly-build").wait_for()
+    wait_for(partial(is_drawn, page, "failed"))
+    box = present(page.locator(".timeline-stage canvas").bounding_box())
+    page.mouse.click(box["x"] + 40, box["y"] + 15)
+    page.wait_for_url("**/runs/nightly-build*")
+    page.unroute_all(behavior="wait")
+
+
+def test_a_period_is_dragged_over_on_a_narrow_screen(browser, web_server, browser_errors):
+    page = open_page(browser, web_server, browser_errors, viewport=NARROW)
+    page.goto(f"{web_server.url}/?span=21600000")
+    lane(page, "etl").wait_for()
+    page.get_by_role("button", name="Act on a period").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    page.locator(".timeline-stage").scroll_into_view_if_needed()
+    # On the name of a lane, which lies over it here.
+    box = present(lane(page, "etl").locator(".cut").bounding_box())
+    stage = present(page.locator(".timeline-stage").bounding_box())
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(stage["x"] + stage["width"] * 0.6, box["y"] + 40, steps=4)
+    page.mouse.up()
+    dialog = page.get_by_role("dialog", name="Retry failed runs")
+    expect(dialog).to_be_visible()
+    assert dialog.evaluate("dialog => dialog.scrollWidth <= dialog.clientWidth"), "its parts fit"
+    page.context.close()
+
+
 def test_outcomes_have_their_colours(timeline):
     timeline.get_by_role("button", name="1d: show one day").click()
     for token in ("succeeded", "failed", "now", "planned", "skipped"):

@@ -13,7 +13,7 @@ from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.codec import refreshed
 from evertick.operations.context import Context, View, bounded
-from evertick.operations.figures import BADNESS, outcome_counts
+from evertick.operations.figures import BAD, BADNESS, outcome_counts
 from evertick.operations.job_queries import statuses_of
 from evertick.operations.jobs import is_held, name_of, zone_of
 from evertick.operations.ledger_rows import gap_of, mark_of, moment
@@ -115,6 +115,7 @@ def _lanes(
     ids = [row.jobs[0] for row in rows if row.group is None]
     past = _past(context, view, ids, since, until, cells)
     gaps, all_specs, troubles = _gaps(context, ids, since, until), context.all_specs(ids), troubles_of(context)
+    failing = _failing(context, view, ids)
     is_running = context.is_scheduler_running() if any(view.records.get(job_id) for job_id in ids) else True
     found = []
     for row in rows:
@@ -135,6 +136,7 @@ def _lanes(
                 marks=tuple(map(mark_of, past[0][job_id])),
                 counted=tuple(past[1][job_id]),
                 gaps=tuple(gaps[job_id]),
+                failing_run=failing.get(job_id),
                 window=(since, until, cells),
             )
         )
@@ -153,6 +155,7 @@ def _job_lane(
     marks: tuple[Mark, ...],
     counted: tuple[TimelineCell, ...],
     gaps: tuple[Gap, ...],
+    failing_run: Mark | None,
     window: tuple[Instant, Instant, int],
 ) -> Lane:
     now, (since, until, cells) = context.now(), window
@@ -177,6 +180,7 @@ def _job_lane(
         gaps=gaps,
         future=tuple(map(to_datetime, future)),
         future_cells=future_cells,
+        failing_run=failing_run,
     )
 
 
@@ -215,6 +219,7 @@ def _group_lane(
         gaps=(),
         future=(),
         future_cells=_group_future(view, specs, max(since - 1, now), until - 1, width_us),
+        failing_run=None,
     )
 
 
@@ -269,6 +274,14 @@ def _past(
             # A run that started before the period and is still active is part of it.
             drawn[job_id] = [*earlier, *drawn[job_id]]
     return drawn, found
+
+
+def _failing(context: Context, view: View, lanes: Sequence[str]) -> dict[str, Mark]:
+    """The last run of each lane whose last run failed: its mark may be outside the period, and the lane empty."""
+    records = {job_id: view.records.get(job_id) for job_id in lanes}
+    ids = [job_id for job_id, record in records.items() if record is not None and record.has_failed]
+    newest = context.store.newest(ids) if ids else {}
+    return {job_id: mark_of(rows[0]) for job_id, rows in newest.items() if rows and rows[0].state in BAD}
 
 
 def _gaps(context: Context, lanes: Sequence[str], since: Instant, until: Instant) -> dict[str, list[Gap]]:

@@ -308,6 +308,8 @@ export interface BulkItem {
   state: RunState | null;
   /** Runs that the action concerns: starts, retries or cancels. */
   count: number;
+  /** Runs of the job that are active now; 0 where the action is on one run. */
+  active: number;
   /** null: the action applies. */
   obstacle: BulkObstacle | null;
   detail: string;
@@ -776,6 +778,8 @@ export interface Lane {
   gaps: Gap[];
   future: string[];
   future_cells: FutureCell[];
+  /** The last run that ended, if it failed; it may be outside the period. */
+  failing_run: Mark | null;
 }
 
 /** Jobs that share a lane, or the heading above their lanes. */

@@ -2,7 +2,8 @@
 
 import { STATES, BAD_STATES } from "../ui/outcomes";
 import type { Window } from "../time/window";
-import type { CellItem, DrawnLane, FutureItem, GapItem, MarkItem } from "./items";
+import { ago } from "../time/words";
+import { beyond, walkable, type CellItem, type DrawnLane, type FutureItem, type GapItem, type MarkItem } from "./items";
 import { drawShape, type Paint } from "./paint";
 
 export interface Scene {
@@ -31,6 +32,39 @@ export function drawLane(scene: Scene, lane: DrawnLane, y: number, height: numbe
   for (const cell of lane.cells) drawCell(scene, lane, cell, y, height);
   drawMarks(scene, lane.marks, y, height);
   drawFuture(scene, lane, y, height);
+  drawBeyond(scene, lane, y);
+}
+
+/** How much of an edge says what lies beyond it. */
+export const BEYOND_PX = 118;
+
+/** A failing job whose failure is not in the window says on the edge where it is and how old. */
+function drawBeyond(scene: Scene, lane: DrawnLane, y: number): void {
+  const run = beyond(lane, scene.window);
+  if (!run) return;
+  const { pen, paint, window, width } = scene;
+  const isBefore = run.at < window.from;
+  const [edge, sign] = isBefore ? [0, 1] : [width, -1];
+  const label = isBefore ? `${STATES[run.state].word} ${ago(run.at, scene.now)}` : STATES[run.state].word;
+  pen.font = `600 11px ${paint.font}`;
+  const room = pen.measureText(label).width;
+  const isFree = walkable(lane).every((item) => {
+    const x = toX(scene, item.at);
+    const right = toX(scene, "through" in item ? item.through : item.at);
+    return item === run || right < -10 || x > width + 10 || (isBefore ? x > room + 32 : right < width - room - 32);
+  });
+  pen.fillStyle = paint.color("surface");
+  if (isFree) pen.fillRect(isBefore ? 0 : width - room - 26, y - 9, room + 26, 18);
+  pen.fillStyle = paint.color(STATES[run.state].color);
+  pen.beginPath();
+  pen.moveTo(edge + sign * 5, y + 0.5);
+  pen.lineTo(edge + sign * 13, y - 5);
+  pen.lineTo(edge + sign * 13, y + 6);
+  pen.fill();
+  if (!isFree) return;
+  pen.textAlign = isBefore ? "left" : "right";
+  pen.textBaseline = "middle";
+  pen.fillText(label, edge + sign * 19, y + 1);
 }
 
 function isShown(scene: Scene, at: number, through: number): boolean {

@@ -7,8 +7,9 @@ import { nowMs } from "../state/now";
 import { spanOf } from "../time/window";
 import { hideTip, showTip } from "../ui/tip";
 import { say } from "../ui/toast";
+import { BEYOND_PX } from "./draw";
 import type { Engine, Parts, Spot } from "./engine";
-import { walkable, type DrawnLane, type Item } from "./items";
+import { beyond, walkable, type DrawnLane, type Item } from "./items";
 import { itemAt, tell } from "./words";
 
 const CLICK_PX = 4;
@@ -142,13 +143,16 @@ export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): 
     if (!lane) return null;
     const perPixel = spanOf(engine.window) / engine.width;
     const item = itemAt(lane, engine.window.from + (event.clientX - box.left) * perPixel, perPixel);
-    return item ? { lane: index, item } : null;
+    const edge = beyond(lane, engine.window);
+    const isAtEdge = edge && (edge.at < engine.window.from ? event.clientX - box.left < BEYOND_PX : box.right - event.clientX < BEYOND_PX);
+    const found = item ?? (isAtEdge ? edge : null);
+    return found ? { lane: index, item: found } : null;
   }
 
   function hover(event: PointerEvent): void {
     const found = spotAt(event);
     const lane = found && engine.lanes.lane(found.lane);
-    canvas.style.cursor = found ? "pointer" : "grab";
+    canvas.style.cursor = engine.isChoosing.value ? "crosshair" : found ? "pointer" : "grab";
     if (!found || !lane) return hideTip();
     const y = engine.middleOf(found.lane) - scroll.scrollTop + canvas.getBoundingClientRect().top;
     showTip(tell(lane, found.item, nowMs()), event.clientX, y - 4);

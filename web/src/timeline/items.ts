@@ -1,6 +1,7 @@
 /** A lane of the timeline as it is drawn: times as numbers, everything in the order of time. */
 
 import type { AttentionKind, TimelineCell, JobStatus, Lane, LaneGroup, Mark, RunState, Trigger } from "../api/types";
+import type { Window } from "../time/window";
 
 export interface MarkItem {
   kind: "mark";
@@ -58,6 +59,8 @@ export interface DrawnLane {
   cells: CellItem[];
   marks: MarkItem[];
   future: FutureItem[];
+  /** The last run that ended, if it failed; it may be outside what is shown. */
+  failing: MarkItem | null;
   /** The most that one cell holds: what the others are drawn against. */
   fullest: number;
 }
@@ -91,6 +94,7 @@ export function prepare(lane: Lane): DrawnLane {
     cells,
     marks: lane.marks.map(markOf).sort((one, other) => one.at - other.at),
     future,
+    failing: lane.failing_run && markOf(lane.failing_run),
     fullest: Math.max(1, ...cells.map((item) => item.cell.count), ...future.map((item) => item.count)),
   };
 }
@@ -118,5 +122,18 @@ function aheadOf(lane: Lane): FutureItem[] {
 
 /** Everything of a lane in the order of time: what the arrow keys walk along. */
 export function walkable(lane: DrawnLane): Item[] {
-  return [...lane.gaps, ...lane.cells, ...lane.marks, ...lane.future].sort((one, other) => one.at - other.at);
+  const { failing } = lane;
+  const others = failing && !isAmong(failing, lane) ? [failing] : [];
+  return [...lane.gaps, ...lane.cells, ...lane.marks, ...lane.future, ...others].sort((one, other) => one.at - other.at);
+}
+
+/** Whether a run is drawn as a mark, or counted in a cell. */
+function isAmong(run: MarkItem, { marks, cells }: DrawnLane): boolean {
+  return marks.some((mark) => mark.run === run.run) || cells.some((cell) => cell.at <= run.at && run.at <= cell.through);
+}
+
+/** The run for which a job is failing, where it lies before or after what is shown: the lane would not say why it is red. */
+export function beyond(lane: DrawnLane, { from, to }: Window): MarkItem | null {
+  const { failing } = lane;
+  return failing && (failing.at < from || failing.at > to) ? failing : null;
 }

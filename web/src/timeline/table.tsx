@@ -38,8 +38,10 @@ export function TimelineTable({ engine }: { engine: Engine }) {
             <th scope="col">Due</th>
             <th scope="col">Job</th>
             <th scope="col">Outcome</th>
-            <th scope="col">Trigger</th>
-            <th scope="col" class="right">
+            <th scope="col" class="from-roomy">
+              Trigger
+            </th>
+            <th scope="col" class="right from-roomy">
               Late
             </th>
             <th scope="col" class="right">
@@ -76,8 +78,8 @@ function Row({ lane, item }: { lane: DrawnLane; item: Item }) {
       <td>
         <Outcome item={item} />
       </td>
-      <td>{item.kind === "mark" ? <TriggerBadge trigger={item.trigger} /> : null}</td>
-      <td class="right nowrap">{item.kind === "mark" ? <Span seconds={item.lateness} /> : null}</td>
+      <td class="from-roomy">{item.kind === "mark" ? <TriggerBadge trigger={item.trigger} /> : null}</td>
+      <td class="right nowrap from-roomy">{item.kind === "mark" ? <Span seconds={item.lateness} /> : null}</td>
       <td class="right nowrap">
         {item.kind === "mark" && item.start !== null && item.end !== null ? <Span seconds={(item.end - item.start) / 1000} /> : null}
       </td>

@@ -84,7 +84,7 @@ export function TimelineView({ filter, span, at, view, children }: Props) {
           <div class="timeline-corner">{engine && <LaneCount engine={engine} />}</div>
           <canvas ref={axis} aria-hidden="true" />
         </div>
-        <div class="timeline-scroll" ref={scroll}>
+        <div class={engine?.isChoosing.value ? "timeline-scroll is-choosing" : "timeline-scroll"} ref={scroll}>
           <div class="timeline-lanes">
             {engine && <Names engine={engine} />}
             <div

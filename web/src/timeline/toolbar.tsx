@@ -67,7 +67,7 @@ export function Toolbar({ engine, view, children }: Props) {
       <div class="toolbar-view">
         {may("operator") && engine && (
           <Button isSmall tip="Drag over some jobs and a period, then retry failed runs, backfill, or cancel waiting runs. Also: Shift and drag. Key A selects everything shown" onClick={() => (engine.isChoosing.value = !engine.isChoosing.value)}>
-            {engine.isChoosing.value ? "Drag over a period…" : "Act on a period"}
+            {engine.isChoosing.value ? "Drag a period" : "Act on a period"}
           </Button>
         )}
         <Legend />

@@ -254,6 +254,8 @@ class Lane(Result):
     gaps: tuple[Gap, ...]
     future: tuple[datetime, ...]
     future_cells: tuple[FutureCell, ...]
+    failing_run: Mark | None
+    """The last run that ended, if it failed; it may be outside the period."""
 
 
 @dataclass(frozen=True, slots=True)
