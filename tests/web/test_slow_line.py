@@ -240,6 +240,20 @@ def test_a_long_log_has_its_numbers_and_is_searched_as_a_whole(page, busy):
     expect(last.locator(".log-number")).to_have_text(str(LINES))
 
 
+def test_a_line_of_a_log_that_wraps_is_found_wherever_it_is(page, busy):
+    run = busy.post("/jobs/chatty/trigger?wait=10")["run"]
+    wait_for(lambda: busy.get(f"/runs/{run}")["state"] == "succeeded")
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.goto(f"{busy.url}/runs/{run}")
+    page.get_by_label("Wrap").check()
+    for line in (9_100, 20_321, 30):
+        page.get_by_role("searchbox", name="Search in this log").fill(f"line {line} of")
+        expect(page.locator(".log-line.is-hit")).to_contain_text(f"line {line} of")
+        expect(page.locator(".log-line.is-hit")).to_be_in_viewport()
+    page.get_by_label("Wrap").uncheck()
+    expect(page.locator(".log-line.is-hit")).to_be_in_viewport()
+
+
 def test_sixty_steps_in_a_row_fit_when_that_is_asked_for(page, busy):
     page.goto(f"{busy.url}/jobs/ladder")
     region = page.get_by_role("region", name="Graph of steps")

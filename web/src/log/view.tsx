@@ -44,6 +44,8 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
   const [hit, setHit] = useState(0);
   const [far, setFar] = useState<{ search: string; found: LogHits } | null>(null);
   const [top, setTop] = useState(0);
+  /** The first line that is laid out while lines wrap; null: the last ones are. */
+  const [wrappedFrom, setWrappedFrom] = useState<number | null>(null);
   /** The line to be brought into view as soon as it is loaded. */
   const sought = useRef<number | null>(null);
   const box = useRef<HTMLDivElement>(null);
@@ -61,6 +63,8 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
   const lines = reader?.lines ?? [];
   const firstLine = reader?.firstLine ?? 1;
   const isWhole = reader?.isWhole ?? false;
+  const first = isWrapped ? Math.max(0, Math.min((wrappedFrom ?? Infinity) - firstLine, lines.length - WRAPPED_MAX)) : Math.max(0, Math.floor(top / LINE) - SPARE);
+  const last = isWrapped ? Math.min(lines.length, first + WRAPPED_MAX) : Math.min(lines.length, Math.ceil((top + height) / LINE) + SPARE);
   // What is not loaded is searched by the server, which has all of it.
   const near = useMemo(() => findAll(lines, search, firstLine), [lines, search, firstLine]);
   const isNear = isWhole || far?.search !== search;
@@ -90,8 +94,13 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
   useEffect(() => {
     const line = sought.current;
     if (line === null || !box.current || line < firstLine || line >= firstLine + lines.length) return;
+    // What else arrives of the log must not move the lines that are laid out.
+    if (isWrapped && (wrappedFrom === null || line < wrappedFrom || line >= wrappedFrom + WRAPPED_MAX)) return setWrappedFrom(Math.max(firstLine, line - WRAPPED_MAX / 2));
     sought.current = null;
-    box.current.scrollTop = Math.max(0, (line - firstLine) * LINE - box.current.clientHeight / 2);
+    const { clientHeight } = box.current;
+    // Lines that wrap have heights of their own.
+    const place = isWrapped ? box.current.querySelector<HTMLElement>(`[data-line="${line}"]`)?.offsetTop : undefined;
+    box.current.scrollTop = Math.max(0, (place ?? (line - firstLine) * LINE) - clientHeight / 2);
   });
 
   /** Bring a line into view, wherever in the log it is. */
@@ -113,8 +122,22 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
       (found) => (setErrors(found), found.items[0] && onLine(found.items[0].line), found.items[0] && seek(found.items[0].line, found.items[0].offset)),
       () => undefined,
     );
-  const first = isWrapped ? Math.max(0, lines.length - WRAPPED_MAX) : Math.max(0, Math.floor(top / LINE) - SPARE);
-  const last = isWrapped ? lines.length : Math.min(lines.length, Math.ceil((top + height) / LINE) + SPARE);
+  /** What is in the middle of the view stays there when the heights of the lines change. */
+  const wrap = (isOn: boolean) => {
+    const middle = (box.current?.scrollTop ?? 0) + height / 2;
+    const shown = [...(box.current?.querySelectorAll<HTMLElement>("[data-line]") ?? [])];
+    const line = isWrapped ? Number(shown.find((one) => one.offsetTop + one.offsetHeight > middle)?.dataset.line) : firstLine + Math.floor(middle / LINE);
+    if (!isFollowing && line) sought.current = Math.min(line, firstLine + lines.length - 1);
+    setWrappedFrom(null);
+    setWrapped(isOn);
+  };
+  /** Lay out other lines: half of those that are, and as many before or after them. */
+  const moveWrapped = (sign: number) => {
+    setFollowing(false);
+    sought.current = firstLine + (sign < 0 ? first : last - 1);
+    setWrappedFrom(firstLine + Math.max(0, first + (sign * WRAPPED_MAX) / 2));
+  };
+  const follow = () => (setWrappedFrom(null), setFollowing(true));
   /** Go to another hit; the address then names its line, as after a click on its number. */
   const jump = (by: number) => {
     const next = (hit + by + hits.length) % Math.max(hits.length, 1);
@@ -154,15 +177,16 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
           </label>
         )}
         <label class="row small nowrap">
-          <input type="checkbox" checked={isWrapped} onChange={(event) => setWrapped(event.currentTarget.checked)} /> Wrap
+          <input type="checkbox" checked={isWrapped} onChange={(event) => wrap(event.currentTarget.checked)} /> Wrap
         </label>
         <label class="row small nowrap">
           <input
             type="checkbox"
             checked={isFollowing}
             onChange={(event) => {
-              setFollowing(event.currentTarget.checked);
-              if (event.currentTarget.checked && reader?.isHeld) reader.showEnd();
+              if (!event.currentTarget.checked) return setFollowing(false);
+              follow();
+              if (reader?.isHeld) reader.showEnd();
             }}
           /> Follow
         </label>
@@ -171,10 +195,17 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
         </a>
       </div>
       {reader?.error && <Problem error={reader.error} />}
-      {reader && reader.start > 0 && (
-        <button type="button" class="log-earlier" onClick={() => void reader.earlier()}>
-          Show what came before ({bytes(reader.start)})
+      {isWrapped && first > 0 ? (
+        <button type="button" class="log-earlier" onClick={() => moveWrapped(-1)}>
+          Show what came before ({counted(first, "line")})
         </button>
+      ) : (
+        reader &&
+        reader.start > 0 && (
+          <button type="button" class="log-earlier" onClick={() => void reader.earlier()}>
+            Show what came before ({bytes(reader.start)})
+          </button>
+        )
       )}
       <div
         ref={box}
@@ -187,7 +218,7 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
           const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
           setTop(scrollTop);
           if (!lines.length) return; // other lines are on their way
-          setFollowing(scrollTop + clientHeight >= scrollHeight - LINE);
+          setFollowing((!isWrapped || last >= lines.length) && scrollTop + clientHeight >= scrollHeight - LINE);
         }}
       >
         <div class={isWrapped ? "log-all is-wrapped" : "log-all"} style={isWrapped ? {} : { height: `${lines.length * LINE}px` }}>
@@ -195,7 +226,8 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
             {lines.slice(first, last).map((line, index) => (
               <Line
                 key={first + index}
-                number={reader?.firstLine == null ? null : firstLine + first + index}
+                line={firstLine + first + index}
+                isNumbered={reader?.firstLine != null}
                 {...(isMerged ? partsOf(line) : { at: hasTimes ? (reader?.timeOf(first + index) ?? null) : undefined, step: null, text: line })}
                 zone={zone}
                 before={isMerged ? PLAIN : lookBefore(lines, first + index)}
@@ -207,12 +239,12 @@ export function LogView({ run, attempt, step, size, zone, line: named, onLine }:
           </div>
         </div>
       </div>
-      {reader?.isHeld && (
+      {reader && (reader.isHeld || (isWrapped && last < lines.length)) && (
         <div class="row log-later">
-          <button type="button" class="log-earlier" onClick={() => reader.later()}>
+          <button type="button" class="log-earlier" onClick={() => (isWrapped && last < lines.length ? moveWrapped(1) : reader.later())}>
             Load more
           </button>
-          <button type="button" class="log-earlier" onClick={() => (reader.showEnd(), setFollowing(true))}>
+          <button type="button" class="log-earlier" onClick={() => (reader.isHeld && reader.showEnd(), follow())}>
             Go to the end
           </button>
         </div>
@@ -264,7 +296,9 @@ interface Parts {
 }
 
 interface LineProps extends Parts {
-  number: number | null;
+  line: number;
+  /** Whether its number is known: in a log that is not whole, the first one may not be. */
+  isNumbered: boolean;
   zone: string;
   before: Look;
   search: string;
@@ -272,12 +306,12 @@ interface LineProps extends Parts {
   onLine: (line: number) => void;
 }
 
-function Line({ number: place, at, step, zone, text, before, search, isHit, onLine }: LineProps) {
+function Line({ line, isNumbered, at, step, zone, text, before, search, isHit, onLine }: LineProps) {
   const [pieces] = parseLine(text, before);
   return (
-    <div class={isHit ? "log-line is-hit" : "log-line"}>
-      <span class="log-number" aria-hidden="true" data-tip="Link to this line" onClick={() => place !== null && onLine(place)}>
-        {place}
+    <div class={isHit ? "log-line is-hit" : "log-line"} data-line={line}>
+      <span class="log-number" aria-hidden="true" data-tip="Link to this line" onClick={() => isNumbered && onLine(line)}>
+        {isNumbered && line}
       </span>
       {at !== undefined && <span class="log-time">{at === null ? "" : clock(at, zone).padEnd(8).slice(0, 12)}</span>}
       {step !== null && <span class="log-step">{step}</span>}
