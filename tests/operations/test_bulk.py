@@ -6,7 +6,7 @@ import pytest
 
 from evertick.definitions.source import Folder
 from evertick.errors import InvalidArgument, NotFound
-from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, SkipReason
+from evertick.model.lifecycle import FAILED, RUNNING, SKIPPED, WAITING, SkipReason
 from evertick.model.steps import StepRecord, digest_of, steps_text
 from evertick.operations.bulk import ITEMS_MAX
 from evertick.operations.local import LocalOperations
@@ -54,6 +54,13 @@ def test_a_preview_says_what_happens_to_each_job_and_changes_nothing(operations,
     assert len(requests(store)) == chosen
     operations.bulk(action, ["etl", "paused"], request_id="one")
     assert len(requests(store)) == chosen, "the same request twice is one"
+
+
+def test_a_preview_says_how_many_runs_of_each_job_are_active(operations, store):
+    fill(store, entry(5, key=key(5, name="paused")), watermark=6, one=job(name="paused"), paused_at=at(4), held=True)
+    change(store, key(5, name="paused"), RUNNING, at(5))
+    found = operations.bulk(BulkAction.RUN, ["etl", "paused"], preview=True)
+    assert [(item.job, item.active) for item in found.items] == [("etl", 0), ("paused", 1)]
 
 
 def test_bulk_retries_failed_and_cancels_waiting_runs_of_jobs_in_a_period(operations, store):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from evertick.errors import Conflict, EvertickError, InvalidArgument, NotFound
 from evertick.model.ids import digest
-from evertick.model.lifecycle import TERMINAL, WAITING
+from evertick.model.lifecycle import ACTIVE, TERMINAL, WAITING
 from evertick.model.run import LedgerRow
 from evertick.operations import commands
 from evertick.operations.context import Context
@@ -86,7 +86,8 @@ def _period(
 
 
 def _of_job(context: Context, action: BulkAction, job_id: str, start: Moment | None, end: Moment | None) -> BulkItem:
-    item = BulkItem(job_id, context.name_of(job_id), None, None, None, 0, None, "", None)
+    active = len(context.view().of(job_id, *ACTIVE))
+    item = BulkItem(job_id, context.name_of(job_id), None, None, None, 0, active, None, "", None)
     try:
         record = context.require(job_id)
     except NotFound as error:
@@ -146,7 +147,7 @@ def _of_run(context: Context, action: BulkAction, row: LedgerRow) -> BulkItem:
         except Conflict as error:
             obstacle, detail = BulkObstacle.REFUSED, str(error)
     name, at = context.name_of(key.job_id), moment_of(key.scheduled_for)
-    return BulkItem(key.job_id, name, key.run_id, at, row.state, int(obstacle is None), obstacle, detail, None)
+    return BulkItem(key.job_id, name, key.run_id, at, row.state, int(obstacle is None), 0, obstacle, detail, None)
 
 
 def _submitted(

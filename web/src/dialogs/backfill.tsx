@@ -133,9 +133,7 @@ function CandidateList({ candidates, zone }: { candidates: Candidate[]; zone: st
           <time dateTime={one.scheduled_for} data-tip={everywhere(Date.parse(one.scheduled_for), LOCAL_ZONE, zone).join("\n")}>
             {one.local}
           </time>
-          <span class="quiet small">
-            {one.is_chosen ? "will run" : "not selected"}: {one.why}
-          </span>
+          <span class="quiet small preview-about">{one.why}</span>
         </li>
       ))}
       {candidates.length > SHOWN && <li class="quiet small">and {number(candidates.length - SHOWN)} more</li>}

@@ -10,7 +10,7 @@ import { nowMs } from "../state/now";
 import { FormDialog } from "../ui/dialog";
 import { Glyph } from "../ui/icon";
 import { JobName } from "../ui/job-name";
-import { STATES } from "../ui/outcomes";
+import { ACTIVE_STATES, STATES } from "../ui/outcomes";
 import { Choice, Field, Loading } from "../ui/parts";
 import { selection } from "../ui/selection";
 import { Time } from "../ui/time";
@@ -70,7 +70,7 @@ export function BulkDialog({ asked }: { asked: BulkRequest }) {
   }
   return (
     <FormDialog
-      title={TITLES[action]}
+      title={action === "cancel" && !asked.from ? "Cancel runs" : TITLES[action]}
       action={preview?.chosen ? words(preview) : "Nothing to do"}
       isDangerous={action === "cancel"}
       isWide
@@ -124,9 +124,7 @@ function Items({ preview }: { preview: Bulk }) {
   if (!items.length) return <p class="quiet">Nothing in this selection needs this action.</p>;
   return (
     <>
-      <p class="strong">
-        {number(preview.chosen)} of {number(items.length)} {preview.runs !== preview.chosen && preview.runs > 0 ? `(${counted(preview.runs, "run")})` : ""}
-      </p>
+      <p class="strong">{scope(preview)}</p>
       <ul class="preview-list" tabIndex={0}>
         {items.slice(0, SHOWN).map((item) => (
           <li key={item.run ?? item.job} class="row">
@@ -135,7 +133,9 @@ function Items({ preview }: { preview: Bulk }) {
               <JobName job={item.job} name={item.job_name} />
             </span>
             {item.scheduled_for && <Time at={item.scheduled_for} />}
-            <span class="quiet small cut">{about(preview.action, item)}</span>
+            <span class="quiet small preview-about" data-tip={about(preview.action, item) || undefined}>
+              {about(preview.action, item)}
+            </span>
           </li>
         ))}
         {items.length > SHOWN && <li class="quiet small">and {number(items.length - SHOWN)} more</li>}
@@ -144,9 +144,28 @@ function Items({ preview }: { preview: Bulk }) {
   );
 }
 
+/** How much of what was chosen the action applies to. */
+function scope({ items, chosen, runs }: Bulk): string {
+  const isOnRuns = items.some((item) => item.run !== null);
+  const told = `${number(chosen)} of ${counted(items.length, isOnRuns ? "run" : "job")}`;
+  return runs > chosen ? `${told}, ${counted(runs, "occurrence")}` : told;
+}
+
+/** What happens to one of them. */
 function about(action: BulkAction, item: BulkItem): string {
   if (item.obstacle) return item.obstacle === "refused" || item.obstacle === "unknown" ? item.detail : OBSTACLES[item.obstacle];
-  if (action === "backfill") return `runs ${counted(item.count, "occurrence")}`;
-  if (action === "resume") return item.count ? `catches up ${counted(item.count, "occurrence")}` : "";
-  return item.detail;
+  switch (action) {
+    case "run":
+      return item.active ? `${counted(item.active, "run")} active: the job's overlap rule decides` : "starts now";
+    case "pause":
+      return item.active ? `${counted(item.active, "active run")} ${item.active > 1 ? "continue" : "continues"}` : "nothing is running";
+    case "resume":
+      return item.count ? `catches up ${counted(item.count, "occurrence")}` : "no occurrence to catch up";
+    case "backfill":
+      return `runs ${counted(item.count, "occurrence")}`;
+    case "cancel":
+      return item.state && ACTIVE_STATES.includes(item.state) ? "is active: its processes are terminated" : "does not start";
+    default:
+      return item.detail;
+  }
 }

@@ -50,6 +50,8 @@ class BulkItem(Result):
     state: RunState | None
     count: int
     """Runs that the action concerns: starts, retries or cancels."""
+    active: int
+    """Runs of the job that are active now; 0 where the action is on one run."""
     obstacle: BulkObstacle | None
     """null: the action applies."""
     detail: str
