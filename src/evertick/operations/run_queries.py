@@ -10,10 +10,10 @@ from evertick.errors import NotFound
 from evertick.model.attempts import AttemptRecord, read_attempts
 from evertick.model.definition import definition_text
 from evertick.model.facts import read_facts
-from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING, Trigger
+from evertick.model.lifecycle import ACTIVE, RETRYING, TERMINAL, WAITING, Trigger
 from evertick.model.loss import read_loss
 from evertick.model.run import LedgerRow, RunKey
-from evertick.model.steps import FAILED, LOST, StepRecord, read_steps
+from evertick.model.steps import FAILED, LOST, RUNNING, StepRecord, read_steps
 from evertick.operations.context import Context, bounded
 from evertick.operations.ledger_rows import gap_of, loss_of, moment, moment_of, run_of, step_of
 from evertick.operations.list_order import behind, sort_runs
@@ -138,9 +138,12 @@ def _children(context: Context, row: LedgerRow) -> tuple[RelatedRun, ...]:
     )
 
 
-def attempts_of(row: LedgerRow, steps: Sequence[StepRecord], logs: Iterable[LogFile]) -> tuple[Attempt, ...]:
+def attempts_of(row: LedgerRow, steps: Sequence[StepRecord], logs: Sequence[LogFile]) -> tuple[Attempt, ...]:
     """The attempts of a run, oldest first; of attempts that the row has no record of, only the logs are known."""
     sizes = {(log.attempt, log.step): log.size for log in logs}
+    # The ledger learns of a step when its attempt ends; until then an open log says that it runs.
+    is_running = row.state in ACTIVE
+    under_way = {(log.attempt, log.step) for log in logs if not log.is_complete} if is_running else set()
     known = {one.attempt: one for one in read_attempts(row.earlier)}
     found = []
     for number in range(1, row.attempt + 1):
@@ -154,7 +157,8 @@ def attempts_of(row: LedgerRow, steps: Sequence[StepRecord], logs: Iterable[LogF
             if record.started_at == (known[number - 1].started_at if number - 1 in known else None):
                 record = record._replace(started_at=None)  # until it starts, the row has the start of the one before
         names = {step.name for step in own}
-        own += [StepRecord(name, "", number) for attempt, name in sizes if attempt == number and name not in names]
+        fresh = [name for attempt, name in sizes if attempt == number and name not in names]
+        own += [StepRecord(name, RUNNING if (number, name) in under_way else "", number) for name in fresh]
         found.append(
             Attempt(
                 attempt=number,

@@ -9,6 +9,7 @@ import { spanTicks } from "../time/axis";
 import { bytes, roundSpan, span } from "../time/words";
 import { StateBadge } from "../ui/badges";
 import { lookOf } from "../ui/outcomes";
+import { isAtLeast } from "../ui/width";
 import { ItemField } from "./items";
 
 export interface Chosen {
@@ -23,6 +24,8 @@ interface Props {
   chosen: Chosen | null;
   onPick: (chosen: Chosen) => void;
 }
+
+const isRoomy = isAtLeast(1_800);
 
 /** With more steps than this, those that need no look are folded. */
 const STEPS_MAX = 24;
@@ -45,7 +48,9 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
   const first = times.length ? Math.min(...times) : (ended ?? now.value);
   // Only an active run follows the clock.
   const last = Math.max(ended ?? now.value, first + 1, ...times);
-  const lines = spanTicks(last - first).map((at) => ({ at, left: `${(100 * at) / (last - first)}%` }));
+  // Five labels side by side do not fit below the bars of a narrow screen.
+  const lines = spanTicks(last - first, isRoomy.value ? 5 : 3).map((at) => ({ at, left: `${(100 * at) / (last - first)}%` }));
+  const isAtEnd = (at: number) => at > 0.9 * (last - first);
   return (
     <div class="gantt">
       <div class="gantt-head small quiet" aria-hidden="true">
@@ -78,7 +83,7 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
       <div class="gantt-foot small quiet" aria-hidden="true">
         <div class="gantt-axis">
           {lines.map(({ at, left }) => (
-            <span key={at} class={at > 0.95 * (last - first) ? "is-at-end" : undefined} style={{ left }}>
+            <span key={at} class={isAtEnd(at) ? "is-at-end" : undefined} style={{ left }}>
               {roundSpan(at)}
             </span>
           ))}

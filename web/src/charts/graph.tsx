@@ -75,6 +75,13 @@ interface Props {
 /** How much smaller than natural a graph is drawn: of a smaller one only the colours can be read, so it is drawn when asked for. */
 const ZOOMS = [0.3, 0.5, 0.75, 1] as const;
 
+/** Drawn smaller than this, a step has only its name, as large as its box: the two lines could not be read. */
+const LEGIBLE = 0.7;
+const SMALL_PX = 10;
+const SMALL_MAX = 34;
+/** How wide a letter is, of its height. */
+const LETTER = 0.58;
+
 export function StepGraph({ graph, steps, chosen, onPick }: Props) {
   const [box, room] = useWidth<HTMLDivElement>();
   const [zoom, setZoom] = useState<number | "fit" | null>(null);
@@ -113,7 +120,7 @@ export function StepGraph({ graph, steps, chosen, onPick }: Props) {
           <path key={data} class="edge" d={data} marker-end="url(#arrow)" />
         ))}
         {nodes.map((node) => (
-          <StepBox key={node.id} node={node} state={latest.get(node.id)} isChosen={node.id === chosen} onPick={onPick} />
+          <StepBox key={node.id} node={node} scale={scale} state={latest.get(node.id)} isChosen={node.id === chosen} onPick={onPick} />
         ))}
       </svg>
       {handlers.length > 0 && (
@@ -132,12 +139,13 @@ export function StepGraph({ graph, steps, chosen, onPick }: Props) {
 
 interface BoxProps {
   node: Placed;
+  scale: number;
   state: StepState | undefined;
   isChosen: boolean;
   onPick: ((step: string) => void) | undefined;
 }
 
-function StepBox({ node, state, isChosen, onPick }: BoxProps) {
+function StepBox({ node, scale, state, isChosen, onPick }: BoxProps) {
   const handle = onPick && {
     role: "button" as const,
     tabindex: 0,
@@ -151,16 +159,24 @@ function StepBox({ node, state, isChosen, onPick }: BoxProps) {
   return (
     <g {...handle} class={`node is-${look.color}${isChosen ? " is-chosen" : ""}`} transform={`translate(${node.x - WIDTH / 2} ${node.y - HEIGHT / 2})`} data-tip={`${node.id}: ${node.command}\n${look.word}${state?.detail ? `: ${state.detail}` : ""}`}>
       <rect width={WIDTH} height={HEIGHT} rx="8" />
-      <g transform="translate(11 16) scale(0.86)" class="glyph">
-        {body && <path class="body" d={body} />}
-        {line && <path class={body ? "line over" : "line"} d={line} />}
-      </g>
-      <text x="33" y="20" class="node-name">
-        {cut(node.id, 18)}
-      </text>
-      <text x="33" y="36" class="node-about">
-        {cut(state ? look.word : node.kind, 22)}
-      </text>
+      {scale < LEGIBLE ? (
+        <text x={WIDTH / 2} y={HEIGHT / 2} class="node-name" text-anchor="middle" dominant-baseline="central" style={{ fontSize: `${Math.min(SMALL_PX / scale, SMALL_MAX)}px` }}>
+          {cut(node.id, Math.max(4, Math.floor((WIDTH - 8) / (Math.min(SMALL_PX / scale, SMALL_MAX) * LETTER))))}
+        </text>
+      ) : (
+        <>
+          <g transform="translate(11 16) scale(0.86)" class="glyph">
+            {body && <path class="body" d={body} />}
+            {line && <path class={body ? "line over" : "line"} d={line} />}
+          </g>
+          <text x="33" y="20" class="node-name">
+            {cut(node.id, 18)}
+          </text>
+          <text x="33" y="36" class="node-about">
+            {cut(state ? look.word : node.kind, 22)}
+          </text>
+        </>
+      )}
     </g>
   );
 }

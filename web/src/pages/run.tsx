@@ -174,8 +174,14 @@ function RunFacts({ run }: { run: RunDetail }) {
             <Time at={run.decided_at} zone={run.timezone} /> {run.decided_by && `on ${run.decided_by}`}
           </Fact>
           {hasParams(run.params) && (
-            <Fact name="Parameters">
-              <code>{JSON.stringify(run.params)}</code>
+            <Fact name="Parameters" isWide>
+              <span class="row wrap">
+                {Object.entries(run.params).map(([name, value]) => (
+                  <code key={name}>
+                    {name}={typeof value === "string" ? value : JSON.stringify(value)}
+                  </code>
+                ))}
+              </span>
             </Fact>
           )}
           {run.children.length > 0 && (
@@ -183,9 +189,14 @@ function RunFacts({ run }: { run: RunDetail }) {
               {run.children.map((child) => (
                 <div key={child.run} class="row">
                   <StateBadge state={child.state} /> <TriggerBadge trigger={child.trigger} />
-                  <a class="cut" href={runPath(child.run)}>
-                    {child.run}
+                  <a class="cut" href={runPath(child.run)} data-tip={child.run}>
+                    {child.job === run.job ? child.run : <JobName job={child.job} name={child.job_name} />}
                   </a>
+                  {child.job !== run.job && (
+                    <span class="small nowrap">
+                      due <Time at={child.scheduled_for} zone={run.timezone} />
+                    </span>
+                  )}
                 </div>
               ))}
             </Fact>
@@ -206,7 +217,7 @@ function RunFacts({ run }: { run: RunDetail }) {
   );
 }
 
-function hasParams(params: unknown): boolean {
+function hasParams(params: unknown): params is Record<string, unknown> {
   return typeof params === "object" && params !== null && Object.keys(params).length > 0;
 }
 
@@ -292,6 +303,12 @@ const NO_STEP: AttemptStep = {
   log_bytes: null,
 };
 
+/** The steps of the newest attempt, as far as they have begun. */
+function latestSteps(run: RunDetail): (AttemptStep & { state: StepState["state"] })[] {
+  const steps = run.attempts.find((one) => one.attempt === run.attempt)?.steps ?? [];
+  return steps.filter((step): step is AttemptStep & { state: StepState["state"] } => step.state !== null);
+}
+
 interface RunGraphData {
   graph: Graph | undefined;
   error: Error | undefined;
@@ -318,7 +335,7 @@ interface RunGraphProps extends RunGraphData {
 function RunGraph({ run, graph, error, Drawn, chosen, onPick }: RunGraphProps) {
   if (error) return <Problem error={error} />;
   if (!graph || !Drawn) return <Loading lines={3} />;
-  return <Drawn graph={graph} steps={run.steps.filter((step) => step.attempt === run.attempt)} chosen={chosen?.step} onPick={onPick} />;
+  return <Drawn graph={graph} steps={latestSteps(run)} chosen={chosen?.step} onPick={onPick} />;
 }
 
 interface OutputProps {
@@ -422,7 +439,7 @@ function StepFacts({ step }: { step: StepState }) {
 function choose(run: RunDetail, step: string | null, attempt: number | null): Chosen | null {
   if (step) return { step, attempt: attempt ?? (run.attempt || 1) };
   const hasLog = (name: string) => run.logs.some((one) => one.step === name && one.attempt === run.attempt);
-  const steps = run.steps.filter((one) => one.attempt === run.attempt);
+  const steps = latestSteps(run);
   const logged = steps.filter((one) => hasLog(one.name));
   // A failed step that printed nothing says so: the output of another one would be taken for its own.
   const found = logged.find((one) => one.state === "failed") ?? steps.find((one) => one.state === "failed") ?? logged.find((one) => one.state === "running");
