@@ -43,6 +43,28 @@ def test_a_stranger_is_asked_for_a_token_and_sees_when_it_is_wrong(browser, web_
     page.context.close()
 
 
+def test_a_session_that_ends_says_so(page, web_server, browser_errors):
+    page.goto(f"{web_server.url}/jobs")
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    page.context.clear_cookies()
+    expect(page.get_by_role("alert")).to_contain_text("Your session has ended")
+    browser_errors.clear()
+
+
+def test_the_lamp_is_true_on_a_page_without_data(page, web_server):
+    page.goto(f"{web_server.url}/nowhere")
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_only_the_page_scrolls_and_not_the_document(page, web_server, viewport):
+    page.set_viewport_size(viewport)
+    page.goto(f"{web_server.url}/jobs/etl")
+    expect(page.get_by_role("region", name="Steps in the last runs")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollHeight") <= viewport["height"]
+
+
 def test_a_page_that_was_signed_in_before_does_not_wait_to_hear_who_is_looking(page, web_server):
     page.goto(f"{web_server.url}/jobs")
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()

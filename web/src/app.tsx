@@ -5,6 +5,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { session } from "./api/client";
 import { connection, staleSince } from "./api/connection";
+import { listen } from "./api/events";
 import { Keys, listenToKeys } from "./keys";
 import { NAVIGATION } from "./navigation";
 import { Palette, isPaletteOpen } from "./palette";
@@ -27,6 +28,8 @@ export function App() {
   useEffect(() => {
     isMenuOpen.value = false;
   }, [place.value.path]);
+  // The lamp is true on every page, also on one that shows nothing that changes.
+  useEffect(() => (session.value ? listen(() => undefined) : undefined), [!session.value]);
   if (session.value === undefined && awayBecause.value) return <Away because={awayBecause.value} />;
   if (session.value === null) return <Login />;
   // Until the server has said who is signed in, there is the frame: index.html begins with it, and nothing moves. A browser that was signed in does not wait.
@@ -79,6 +82,7 @@ function Staleness() {
 }
 
 const LAMPS = {
+  opening: { name: "Connecting", tip: "Opening the connection for changes" },
   live: { name: "Live", tip: "Connected: changes appear immediately" },
   slow: { name: "Slow", tip: "The server is slow to respond: the data on this page may be older" },
   away: { name: "Offline", tip: "The server does not respond. Reconnecting" },

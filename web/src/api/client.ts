@@ -14,6 +14,9 @@ import type { Job, JobPage, Session } from "./types";
 /** Who is signed in; undefined until the server has answered, null if no one is. */
 export const session = signal<Session | null | undefined>(undefined);
 
+/** Whether a session ended without a sign-out: its token expired or was revoked. */
+export const hasExpired = signal(false);
+
 export { path, withQuery, type Query };
 
 export async function get<T>(target: string, signal?: AbortSignal): Promise<T> {
@@ -122,6 +125,7 @@ async function reach(target: string, init: RequestInit, ahead: Promise<Reply> | 
 
 function answer<T>(reply: Reply): T {
   if (reply.status === 401) {
+    if (session.value) hasExpired.value = true;
     session.value = null;
     forgetAnswers();
   }

@@ -59,7 +59,8 @@ export const staleSince = computed(() => {
   return since !== null && now.value - since >= PATIENCE_MS ? since : null;
 });
 
-export const connection = computed((): "live" | "slow" | "away" => {
+export const connection = computed((): "opening" | "live" | "slow" | "away" => {
+  if (!isFeedOpen.value && failingSince.value === null) return "opening";
   if (!isFeedOpen.value || staleSince.value !== null) return "away";
   return oldest.value !== null && now.value - oldest.value > SLOW_MS ? "slow" : "live";
 });

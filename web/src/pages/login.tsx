@@ -1,6 +1,7 @@
 /** The sign-in page. */
 
 import { useState } from "preact/hooks";
+import { hasExpired } from "../api/client";
 import { signIn } from "../state/session";
 
 export function Login() {
@@ -34,6 +35,11 @@ export function Login() {
             onInput={(event) => setToken(event.currentTarget.value)}
           />
         </label>
+        {hasExpired.value && !problem && (
+          <p class="note is-warning" role="alert">
+            Your session has ended: its token expired or was revoked. Sign in again.
+          </p>
+        )}
         {problem && (
           <p class="note is-bad" role="alert">
             {problem}

@@ -1,7 +1,7 @@
 /** Who is looking, and what they may do. */
 
 import { effect, signal } from "@preact/signals";
-import { forgetAnswers, get, send, session } from "../api/client";
+import { forgetAnswers, get, hasExpired, send, session } from "../api/client";
 import { isPassing } from "../api/problem";
 import type { Role, Session } from "../api/types";
 import { disconnect } from "../api/events";
@@ -59,6 +59,7 @@ async function isSettled(work: () => Promise<void>, isOptional: boolean): Promis
 
 export async function signIn(token: string): Promise<void> {
   session.value = await send<Session>("/session", { token: token.trim() });
+  hasExpired.value = false;
 }
 
 export async function signOut(): Promise<void> {
