@@ -149,7 +149,7 @@ export function Palette() {
           </li>
         ))}
       </ul>
-      {!offers.length && <p class="quiet palette-none">Nothing fits “{text}”.</p>}
+      {!offers.length && <p class="quiet palette-none">No results for “{text}”.</p>}
     </dialog>
   );
 }

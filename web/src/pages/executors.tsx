@@ -51,6 +51,9 @@ export function ExecutorsPage() {
   );
 }
 
+/** The kind of executor whose runs go to members. */
+const FLEET = "fleet";
+
 const HEALTH = { healthy: "is-succeeded", degraded: "is-timed-out", down: "is-failed", unknown: "" } as const;
 
 function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: () => void }) {
@@ -96,6 +99,11 @@ function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: ()
             </tbody>
           </table>
         </div>
+      )}
+      {executor.kind === FLEET && !members.length && (
+        <Empty title="No members have joined" icon="executors">
+          Add a machine with <code>evertick fleet join</code>. Runs for this executor wait until one has joined.
+        </Empty>
       )}
       <Lanes lanes={executor.lanes} />
       <RunList runs={executor.runs} empty="No active runs." />

@@ -41,7 +41,9 @@ export function JobRules({ job }: { job: JobDetail }) {
                 <tr>
                   <th scope="col">Rule</th>
                   <th scope="col">Value</th>
-                  <th scope="col">From</th>
+                  <th scope="col" class="from-roomy">
+                    From
+                  </th>
                 </tr>
               </thead>
               <tbody>
@@ -51,8 +53,11 @@ export function JobRules({ job }: { job: JobDetail }) {
                       <code>{rule.name}</code>
                       {MEANINGS[rule.name] && <div class="quiet small">{MEANINGS[rule.name]}</div>}
                     </td>
-                    <td class="strong">{rule.value}</td>
-                    <td class="quiet small nowrap" data-tip={rule.origin}>
+                    <td class="strong said-value">
+                      {rule.value}
+                      <div class="quiet small to-roomy">{fileName(rule.origin)}</div>
+                    </td>
+                    <td class="quiet small nowrap from-roomy" data-tip={rule.origin}>
                       {fileName(rule.origin)}
                     </td>
                   </tr>

@@ -31,6 +31,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
   const jobs = usePages<Job, JobPage>("/jobs", jobsQuery(query), () => true, true);
   useSelection();
   const total = jobs.first?.total;
+  const isFiltered = search !== "" || tag !== "" || state !== "";
   return (
     <PageBody>
       <Head title="Jobs" about={total === undefined ? "…" : counted(total, "job")}>
@@ -53,8 +54,8 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
       <Card key={jobs.first ? "jobs" : "loading"}>
         {!jobs.first && jobs.isLoading && <Loading lines={8} />}
         {jobs.first && !jobs.items.length && (
-          <Empty title="No jobs match" icon="search">
-            {search || tag || state ? <a href="/jobs">Show all jobs</a> : "Add a YAML file to the jobs folder. It appears here within a second."}
+          <Empty title={isFiltered ? "No jobs match" : "No jobs yet"} icon={isFiltered ? "search" : "jobs"}>
+            {isFiltered ? <a href="/jobs">Show all jobs</a> : "Add a YAML file to the jobs folder. It appears here within a second."}
           </Empty>
         )}
         <BulkBar what="job" actions={["run", "pause", "resume"]} />

@@ -63,7 +63,9 @@ export function SettingsPage() {
                 <tr>
                   <th scope="col">Setting</th>
                   <th scope="col">Value</th>
-                  <th scope="col">From</th>
+                  <th scope="col" class="from-roomy">
+                    From
+                  </th>
                 </tr>
               </thead>
               <tbody>
@@ -73,8 +75,11 @@ export function SettingsPage() {
                       <code>{setting.name}</code>
                       {setting.meaning && <div class="quiet small">{setting.meaning}</div>}
                     </td>
-                    <td class="strong">{shown(setting.value)}</td>
-                    <td class="quiet small">{setting.origin ?? ""}</td>
+                    <td class="strong said-value">
+                      {shown(setting.value)}
+                      <div class="quiet small to-roomy">{setting.origin ?? ""}</div>
+                    </td>
+                    <td class="quiet small from-roomy">{setting.origin ?? ""}</td>
                   </tr>
                 ))}
               </tbody>

@@ -51,6 +51,9 @@ export function Legend() {
             <li>
               <span class="legend-troubled" /> Red edge: the job needs attention
             </li>
+            <li>
+              <span class="legend-beyond" /> Red arrow: it failed before or after this period
+            </li>
           </ul>
           <p class="quiet small">
             Drag, or Shift and the mouse wheel, to move in time. Ctrl and the wheel, or pinch, to zoom from a year to a second. The wheel scrolls the jobs.
