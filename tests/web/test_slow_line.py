@@ -30,6 +30,7 @@ def write_busy_jobs(folder):
     jobs = {
         "pulse": "schedule: {every: 250ms, missedExecution: skip}\ncommand: 'true'\n",
         "chatty": f"{YEARLY}command: seq -f 'this is line %g of the log' {LINES}\n",
+        "wordy": f"{YEARLY}command: seq -f 'this is line %g of a log with lines of two rows or three each' 20000\n",
         "doomed": 'schedule: "2-57/5 * * * *"\ncommand: exit 1\n',
         "sieve": f"{YEARLY}command: 'true'\n",
         "items": YEARLY
@@ -241,17 +242,36 @@ def test_a_long_log_has_its_numbers_and_is_searched_as_a_whole(page, busy):
 
 
 def test_a_line_of_a_log_that_wraps_is_found_wherever_it_is(page, busy):
-    run = busy.post("/jobs/chatty/trigger?wait=10")["run"]
+    run = busy.post("/jobs/wordy/trigger?wait=10")["run"]
     wait_for(lambda: busy.get(f"/runs/{run}")["state"] == "succeeded")
-    page.set_viewport_size({"width": 700, "height": 900})
+    page.set_viewport_size({"width": 1010, "height": 900})
     page.goto(f"{busy.url}/runs/{run}")
     page.get_by_label("Wrap").check()
-    for line in (9_100, 20_321, 30):
+    hit = page.locator(".log-line.is-hit")
+    for line in (9_100, 15_321, 30):
         page.get_by_role("searchbox", name="Search in this log").fill(f"line {line} of")
-        expect(page.locator(".log-line.is-hit")).to_contain_text(f"line {line} of")
-        expect(page.locator(".log-line.is-hit")).to_be_in_viewport()
+        expect(hit).to_contain_text(f"line {line} of")
+        expect(hit).to_be_in_viewport()
+    assert hit.evaluate("line => line.offsetHeight") > 20, "it takes several rows"
     page.get_by_label("Wrap").uncheck()
-    expect(page.locator(".log-line.is-hit")).to_be_in_viewport()
+    expect(hit).to_be_in_viewport()
+
+
+def test_a_list_stays_until_the_answer_to_a_search_is_here(page, busy):
+    page.goto(f"{busy.url}/jobs")
+    page.get_by_role("link", name="Report 00 report-00").wait_for()
+    held = []
+    page.route("**/api/v1/jobs?*search=07*", lambda route: held.append(route))
+    page.get_by_role("searchbox", name="Search jobs").fill("07")
+    wait_for(lambda: page.evaluate("document.querySelector('main [aria-busy=true]') !== null"))
+    expect(page.get_by_role("link", name="Report 00 report-00")).to_be_visible()
+    wait_for(lambda: held or page.evaluate("0"))
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("link", name="Report 00 report-00")).to_have_count(0)
+    expect(page.get_by_role("link", name="Report 07 report-07")).to_be_visible()
+    expect(page.locator("main [aria-busy=true]")).to_have_count(0)
+    page.unroute_all(behavior="wait")
 
 
 def test_sixty_steps_in_a_row_fit_when_that_is_asked_for(page, busy):
