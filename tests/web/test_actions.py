@@ -113,6 +113,7 @@ def test_a_run_is_followed_cancelled_and_retried(job):
     page.wait_for_url("**/runs/**")
     expect(page.get_by_text("mile 3")).to_be_visible()
     expect(page.get_by_text("· live")).to_be_visible()
+    expect(page.get_by_role("button", name="main Running")).to_be_visible()
     retry, cancel = (page.get_by_role("button", name=name, exact=True) for name in ("Retry", "Cancel"))
     expect(retry).to_be_disabled()
     places = [one.bounding_box() for one in (retry, cancel)]
