@@ -417,6 +417,8 @@ class Work:
     @property
     def all_steps(self) -> tuple[Step, ...]:
         """The steps and the handlers."""
+        if self.handlers == NO_HANDLERS:
+            return self.steps  # as of most jobs: a list asks for ten thousand
         return (*self.steps, *self.handler_steps.values())
 
 
