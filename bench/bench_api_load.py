@@ -26,7 +26,7 @@ from bench.harness import Report, Table, Target
 JOBS, QUICK_JOBS = 500, 10
 PER_SECOND = 200
 FACTOR = 1.5
-LEAD_SECONDS, QUICK_LEAD_SECONDS = 5, 1
+LEAD_SECONDS, QUICK_LEAD_SECONDS = 4, 1
 """Time for the asking to get going: what is measured is the middle of it."""
 STORES = {"SQLite": "sqlite:///{folder}/.evertick/ledger.db", "files": "files:///{folder}/ledger"}
 
@@ -45,7 +45,7 @@ class Size(NamedTuple):
 
 
 def run(*, quick: bool) -> Report:
-    size = Size(QUICK_JOBS, QUICK_LEAD_SECONDS, 1, 1) if quick else Size(JOBS, LEAD_SECONDS, 10, 2)
+    size = Size(QUICK_JOBS, QUICK_LEAD_SECONDS, 1, 1) if quick else Size(JOBS, LEAD_SECONDS, 6, 2)
     tables, targets = [], []
     figures: dict[str, float] = {}
     # One after another, so that none is in another's way; a quick look only asks whether they work.

@@ -41,7 +41,7 @@ class Look(NamedTuple):
 
 
 def run(*, quick: bool) -> Report:
-    jobs, runs, seconds = (40, 2_000, 1.0) if quick else (1_000, 1_000_000, 60.0)
+    jobs, runs, seconds = (40, 2_000, 1.0) if quick else (1_000, 1_000_000, 40.0)
     with large_server(jobs, runs, with_scheduler=True) as web_server, open_browser() as browser:
         found = _look(browser, web_server, seconds)
     table = Table(
@@ -99,7 +99,7 @@ def _look(browser: Browser, web_server: WebServer, seconds: float) -> dict[str, 
         for name in VIEWS:
             tabs[name] = tab = _Tab(browser, web_server, name)
             opened[name] = tab.open()
-            tab.wait_until_quiet(seconds / 12)
+            tab.wait_until_quiet(seconds / 20)
         before = {name: tab.line.carried for name, tab in tabs.items()}
         tabs[next(iter(VIEWS))].page.wait_for_timeout(seconds * 1_000)
         minute = {name: (tab.line.carried - before[name]) / 1_000 * 60 / seconds for name, tab in tabs.items()}

@@ -31,7 +31,7 @@ sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent.parent
 
-WORKERS_PER_CORE = 3.0
+WORKERS_PER_CORE = 3.5
 """Much of the suite waits for processes, leases and browsers: more workers than cores keep the cores busy meanwhile."""
 FAST_WORKERS_PER_CORE = 1.5
 """The fast tests wait little, and each worker more collects all of them once more."""

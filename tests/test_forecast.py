@@ -12,6 +12,7 @@ from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text, to_text
 from evertick.model.lifecycle import SKIPPED, SUCCEEDED, SkipReason
 from evertick.operations.forecast_report import RUNS_MAX, RunDurations, cut_period, report_forecast
 from evertick.settings import Settings
+from tests.share import share
 
 MONDAY = from_text("2027-03-01T00:00:00Z")
 
@@ -131,7 +132,7 @@ LINES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=25, phases=[Phase.generate])
+@settings(deadline=None, max_examples=share(10, 100), phases=[Phase.generate])
 @given(lines=st.lists(LINES, min_size=1, max_size=4), minutes=st.integers(1, 200), start=st.integers(0, 3_600))
 def test_what_is_left_out_while_nothing_is_due_changes_nothing(lines, minutes, start):
     texts = {f"job{number}": f"{line}\ncommand: x\n" for number, line in enumerate(lines)}
