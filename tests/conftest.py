@@ -59,7 +59,9 @@ SLOW += ("tests/executors/test_hooks", "tests/executors/test_sub_jobs", "tests/e
 SLOW += ("tests/library", "tests/api/test_routes", "tests/fleet/test_assignments", "tests/dispatch/test_control")
 SLOW += ("tests/cli/test_forms", "tests/cli/test_ledger_commands", "tests/operations/test_upcoming")
 SLOW += ("tests/operations/test_run_definitions", "tests/operations/test_members", "tests/operations/test_sql_servers")
-SLOW += ("tests/operations/test_local", "tests/operations/test_node_queries")
+SLOW += ("tests/operations/test_local", "tests/operations/test_node_queries", "tests/executors/test_confinement")
+SLOW += ("tests/executors/test_items", "tests/definitions/test_watch_events", "tests/loop/test_delivery")
+SLOW += ("tests/stores/test_sqlite_reader", "tests/api/test_live_objects", "tests/api/test_tracing_sent")
 
 
 SHOWN = 3_000
