@@ -109,8 +109,10 @@ class FilesTogether(LoadScopeScheduling):
         return TOGETHER.get(file, file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        if self.nodes.index(node) % 2:
-            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        last = next(reversed(self.workqueue))
+        # Only long files are left in the end: of those the longest is always next, so that all workers end together.
+        if self.nodes.index(node) % 2 and last not in LONG:
+            self.workqueue.move_to_end(last, last=False)
         super()._assign_work_unit(node)
 
 

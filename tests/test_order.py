@@ -37,19 +37,31 @@ def test_long_files_come_first_then_those_with_slow_tests_and_files_that_go_toge
 
 def test_every_other_worker_begins_at_the_end():
     names = [f"tests/{letter}.py::test_{number}" for letter in "abcdefg" for number in range(3)]
-    workers = [Worker(names) for _ in range(3)]
-    asked = {"tx": ["popen"] * len(workers), "loadscopereorder": False}
-    config = SimpleNamespace(getvalue=asked.get, option=SimpleNamespace(**asked))
-    scheduling = order.FilesTogether(config, Producer("", enabled=False))
-    for worker in workers:
-        scheduling.add_node(worker)
-        scheduling.add_node_collection(worker, names)
-    scheduling.schedule()
+    scheduling, workers = scheduled(names, 3)
     assert [worker.files for worker in workers] == [["tests/a.py"], ["tests/g.py"], ["tests/b.py"]]
     for name in list(workers[1].taken):
         scheduling.mark_test_complete(workers[1], names.index(name))
     assert workers[1].files == ["tests/g.py", "tests/f.py"]
     assert all(len(worker.taken) == 3 * len(worker.files) for worker in workers), "a file stays whole"
+
+
+def test_of_long_files_every_worker_takes_the_longest_that_is_left():
+    names = [f"{file}.py::test_{number}" for file in order.LONG[:3] for number in range(3)]
+    _, workers = scheduled(names, 2)
+    assert [worker.files for worker in workers] == [[f"{order.LONG[0]}.py"], [f"{order.LONG[1]}.py"]]
+
+
+def scheduled(names: list[str], workers: int) -> tuple[order.FilesTogether, list[Worker]]:
+    """So many workers, each with its first file."""
+    made = [Worker(names) for _ in range(workers)]
+    asked = {"tx": ["popen"] * workers, "loadscopereorder": False}
+    config = SimpleNamespace(getvalue=asked.get, option=SimpleNamespace(**asked))
+    scheduling = order.FilesTogether(config, Producer("", enabled=False))
+    for worker in made:
+        scheduling.add_node(worker)
+        scheduling.add_node_collection(worker, names)
+    scheduling.schedule()
+    return scheduling, made
 
 
 class Worker:
