@@ -133,7 +133,7 @@ def evertick() -> None:
 def run() -> None:
     """Run the command line; an `EvertickError` becomes a line on stderr and an exit code."""
     # What is imported stays: to look for garbage in it again and again takes a twentieth of a start.
-    gc.set_threshold(200_000, 20, 50)
+    gc.set_threshold(1_000_000, 20, 50)
     try:
         code = evertick.main(prog_name="evertick", standalone_mode=False)
         gc.freeze()
