@@ -22,9 +22,9 @@ from evertick.definitions.watch import SETTLE_SECONDS as SETTLE_EDIT_SECONDS
 from evertick.long_lived import tune_collector
 
 SIZES, QUICK_SIZES = (100, 1_000, 2_000, 10_000), (5, 10)
-SETTLE_SECONDS, QUICK_SETTLE_SECONDS = 10.0, 0.5
+SETTLE_SECONDS, QUICK_SETTLE_SECONDS = 6.0, 0.5
 """The first scan, the cache of definitions and the first entries are no idle time."""
-MANY_SETTLE_SECONDS = 5.0
+MANY_SETTLE_SECONDS = 3.0
 SETTLE_NOTE_SECONDS = SETTLE_EDIT_SECONDS
 SECONDS, QUICK_SECONDS = 60.0, 0.5
 """One scan of the folder is due in a minute."""
