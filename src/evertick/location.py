@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from evertick.errors import SettingsError
 from evertick.settings import Settings
@@ -14,6 +14,11 @@ from evertick.settings.parts import STATE_FOLDER
 MEMORY: Final = "memory:"
 LEDGER_FILE: Final = "ledger.db"
 """The ledger of a folder whose settings name no other, in its state folder."""
+
+
+def is_forced(url: str) -> bool:
+    """Whether the URL of a ledger in a file allows a network file system."""
+    return parse_qs(urlsplit(url).query).get("force") == ["1"]
 
 
 @dataclass(frozen=True, slots=True)

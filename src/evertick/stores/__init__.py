@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from evertick.errors import SettingsError
-from evertick.location import ledger_path
+from evertick.location import is_forced, ledger_path
 
 if TYPE_CHECKING:
     from evertick.store import Store
@@ -53,7 +53,7 @@ def open_reader(url: str) -> Store:
     assert path is not None
     from evertick.stores.sql.sqlite_reader import SqliteReader
 
-    return SqliteReader(path, force=_is_forced(url))
+    return SqliteReader(path, force=is_forced(url))
 
 
 def _memory(url: str, _migrate: bool) -> Store:
@@ -77,11 +77,7 @@ def _sqlite(url: str, migrate: bool) -> Store:
     assert path is not None
     from evertick.stores.sql.sqlite import SqliteStore
 
-    return SqliteStore(path, force=_is_forced(url), migrate=migrate)
-
-
-def _is_forced(url: str) -> bool:
-    return parse_qs(urlsplit(url).query).get("force") == ["1"]
+    return SqliteStore(path, force=is_forced(url), migrate=migrate)
 
 
 def _postgres(url: str, migrate: bool) -> Store:

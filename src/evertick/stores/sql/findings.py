@@ -18,7 +18,6 @@ class Finding(NamedTuple):
     is_fine: bool
     text: str
     next_step: str = ""
-    """The next step."""
 
 
 def file_findings(path: Path) -> Iterator[Finding]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from urllib.parse import parse_qs, urlsplit
 
 from evertick.errors import StoreCorrupt
-from evertick.location import ledger_path
+from evertick.location import is_forced, ledger_path
 from evertick.stores.sql import sqlite_backup
 from evertick.stores.sql.findings import FULL, QUICK, Finding, counts_text, file_findings
 from evertick.stores.sql.sqlite_reader import SCHEMA, SqliteReader
@@ -20,8 +19,7 @@ def check(url: str, *, is_full: bool = True) -> list[Finding]:
     """
     path = ledger_path(url) if url.lower().startswith("sqlite:") else None
     if path is not None and path.exists():
-        is_forced = parse_qs(urlsplit(url).query).get("force") == ["1"]
-        with closing(SqliteReader(path, force=is_forced, migrate=False)) as reader:
+        with closing(SqliteReader(path, force=is_forced(url), migrate=False)) as reader:
             if reader.has_known_schema:
                 return list(_findings(reader, is_full=is_full))
     from evertick.stores.sql import admin

@@ -302,7 +302,7 @@ class SqliteReader(SqliteFile):
     def _read_some(
         self, text: str, names: Sequence[str], values: Sequence[object] = (), behind: str = ""
     ) -> Iterator[Any]:
-        """The rows of a text that ends in `IN`, for so many names at a time that SQLite takes them."""
+        """The rows of a text that ends in `IN`, queried in chunks: SQLite limits the number of values."""
         for some in chunks(names, NAMES_PER_QUERY):
             yield from self._read(f"{text} ({marks(some)}){behind}", (*values, *some))
 
