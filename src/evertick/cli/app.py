@@ -132,11 +132,12 @@ def evertick() -> None:
 
 def run() -> None:
     """Run the command line; an `EvertickError` becomes a line on stderr and an exit code."""
-    # What is imported stays: to look for garbage in it again and again takes a twentieth of a start.
+    # What is imported stays, and so does nearly all that a command makes, at most the jobs of a list: to look for garbage
+    # in it again and again takes a twentieth of a start. `serve` and `top` set their own threshold.
     gc.set_threshold(1_000_000, 20, 50)
     try:
         code = evertick.main(prog_name="evertick", standalone_mode=False)
-        gc.freeze()
+        gc.freeze()  # nor is it looked through once more at the end
         sys.exit(code)
     except EvertickError as error:
         from evertick.cli.output import clean

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ONCE_LANES = 200
 ONCE_WIDTH = 120
+COLLECTED_AFTER = (50_000, 20, 50)
 """Columns of one frame where the output is no terminal."""
 
 
@@ -57,6 +58,11 @@ def top(once: bool, every: float, target: Target, output: str) -> None:
     if not is_terminal() or not sys.stdin.isatty():
         raise click.UsageError("The page needs a terminal. Use --once for one frame as text, or -o json for a program.")
     from evertick.cli.top.app import run_page
+    from evertick.long_lived import tune_collector
+    from evertick.operations.deferred import import_all_of
+
+    import_all_of("evertick.operations")
+    tune_collector(COLLECTED_AFTER)
 
     def opener() -> AbstractContextManager[Operations]:
         # Job files may have changed since the last time.
