@@ -17,7 +17,7 @@ NINE = from_datetime(MONDAY_NINE)
 TICKS, QUICK_TICKS = 2_000, 50
 TURNS = 5
 TRACED_SHARE = 10
-"""To note each allocation takes several times as long, so the memory is that of one job in so many."""
+"""Tracing allocations makes loading several times slower, so memory is measured on this fraction of the jobs."""
 LOAD_MAX_SECONDS = (3.0, 3.0, 1.0)
 GROWTH_MAX = 2.0
 """A tick with nothing due: the largest index against the smallest, with room for a busy machine."""

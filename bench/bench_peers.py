@@ -27,6 +27,7 @@ PATIENCE_SECONDS = 120.0
 
 def run(*, quick: bool) -> Report:
     jobs, turns, rounds = (QUICK_JOBS, QUICK_TURNS, 1) if quick else (JOBS, TURNS, ROUNDS)
+    often = max(turn.period for turn in turns.values()) // turns[EVERTICK].period
     notes = [f"{name}: {why}" for name in turns if (why := missing(name))]
     with tempfile.TemporaryDirectory() as folder:
         contenders = [Contender(name, Path(folder), jobs, turn) for name, turn in turns.items() if not missing(name)]
@@ -43,7 +44,7 @@ def run(*, quick: bool) -> Report:
             (DAGU, f"{DAGU_BURST['p50_ms']:,.0f}", "", f"{DAGU_BURST['cpu_s']:.0f}", f"{DAGU_BURST['rss_mb']:,.0f}"),
         ),
         (
-            f"best / median / worst; turns of Celery beat and Huey: {rounds}, of the others: {4 * rounds}",
+            f"best / median / worst; turns of Celery beat and Huey: {rounds}, of the others: {often * rounds}",
             "CPU: of the scheduler, its workers, its broker and the processes, with the idle time between the rounds",
             "memory: the largest sum of the resident memory of all its processes",
             "Evertick has each run in a SQLite ledger before it starts; the others keep their jobs in memory or Redis",
@@ -105,7 +106,7 @@ def _measure(contenders: Sequence[Contender], jobs: int, rounds: int) -> dict[st
 def _wait_for_turns(contenders: Sequence[Contender], jobs: int, longest: int) -> int:
     """Until a first turn has started what is started once only; then the next second that no turn is near.
 
-    Celery and Huey have their workers before their first turn, so nobody waits for one of theirs.
+    Celery and Huey start their workers before their first turn, so a warm-up turn of theirs is not needed.
     """
     shortest = min(one.turn.period for one in contenders)
     warming = [one for one in contenders if one.turn.period == shortest]

@@ -48,7 +48,7 @@ settings.register_profile("ci", settings.get_profile("evertick"), derandomize=Tr
 settings.register_profile("quick", settings.get_profile("evertick"), max_examples=20)
 settings.load_profile("ci" if os.environ.get("CI") else "evertick")
 
-# Real processes and servers, in most of their tests: part of `make test`, not of `make check`.
+# Mostly tests with real processes and servers, or that take seconds: part of `make test`, not of `make check`.
 SLOW: tuple[str, ...] = (
     "tests/executors/test_keeper_faults",
     "tests/executors/test_local",

@@ -52,7 +52,7 @@ def test_of_long_files_every_worker_takes_the_longest_that_is_left():
 
 
 def scheduled(names: list[str], workers: int) -> tuple[order.FilesTogether, list[Worker]]:
-    """So many workers, each with its first file."""
+    """Workers to which the first files were assigned."""
     made = [Worker(names) for _ in range(workers)]
     asked = {"tx": ["popen"] * workers, "loadscopereorder": False}
     config = SimpleNamespace(getvalue=asked.get, option=SimpleNamespace(**asked))

@@ -308,7 +308,7 @@ class OccurrenceIndex:
             return _NO_WINDOW
         if len(self._windows) >= _WINDOWS_MAX:
             self._windows.clear()
-        # Two tables with the same key are told apart, and one of them is not shared; hashing them whole takes too long.
+        # Hashing a whole table would take too long. Of two different tables with the same key, only one is shared.
         kept = self._windows.setdefault((low, high, base, len(table), table[0]), window)
         return kept if kept[3] is table else window
 
