@@ -132,8 +132,8 @@ def evertick() -> None:
 
 def run() -> None:
     """Run the command line; an `EvertickError` becomes a line on stderr and an exit code."""
-    # What is imported stays, and so does nearly all that a command makes, at most the jobs of a list: to look for garbage
-    # in it again and again takes a twentieth of a start. `serve` and `top` set their own threshold.
+    # What is imported stays, and so do the jobs of a list: to look for garbage among them again and again takes a
+    # twentieth of a start. `serve` and `top` set a threshold of their own.
     gc.set_threshold(1_000_000, 20, 50)
     try:
         code = evertick.main(prog_name="evertick", standalone_mode=False)
